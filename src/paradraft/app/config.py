@@ -1,0 +1,107 @@
+"""Every option of the product in one frozen record; unknown keys are errors that name the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from paradraft.core.errors import ConfigError
+
+DTYPES = ("auto", "fp32", "bf16", "fp16")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """How an engine is put together.
+
+    model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
+    drafter: none, ngram, suffix, or a model (same forms as model) used as a draft model.
+    rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
+    gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so.
+    """
+
+    model: str = "smollm2-135m"
+    revision: str | None = None
+    drafter: str = "suffix"
+    draft_revision: str | None = None
+    draft_branching: tuple[int, ...] = ()
+    draft_temperature: float | None = None
+    draft_eos_temperature: float | None = None
+    rule: str = "coupled"
+    alpha: float = 0.6
+    gamma: int = 7
+    adaptive: bool = True
+    dtype: str = "auto"
+    device: str = "auto"
+    threads: int | None = None
+    max_rows: int = 8
+    max_model_len: int | None = None
+    max_step_tokens: int = 512
+    page_size: int = 16
+    kv_tokens: int = 16384
+    prefix_caching: bool = True
+    suffix_shared_tokens: int = 1_000_000
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check ranges; names of models and drafters are checked where they are resolved."""
+        _check_choice("dtype", self.dtype, DTYPES)
+        _check_choice("device", self.device, DEVICES)
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise ConfigError(
+                    f"{name}={value!r} is not allowed.", remedy=f"Use a whole number from {low} to {high}."
+                )
+
+
+_RANGES = (
+    ("gamma", 0, 64),
+    ("threads", 1, 1024),
+    ("max_rows", 1, 1024),
+    ("max_model_len", 2, 2**24),
+    ("max_step_tokens", 1, 2**20),
+    ("page_size", 1, 1024),
+    ("kv_tokens", 2, 2**31 - 1),
+    ("suffix_shared_tokens", 0, 2**31 - 1),
+    ("seed", 0, 2**64 - 1),
+)
+_OPTIONAL = frozenset({"threads", "max_model_len", "seed"})
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}={value!r} is not known.", remedy=f"Choose one of {', '.join(choices)}.")
+
+
+def _check_key(key: str) -> None:
+    known = [field.name for field in fields(Config)]
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
+        raise ConfigError(f"Unknown configuration key {key!r}.", remedy=hint)
+
+
+def configure(values: Mapping[str, Any], base: Config | None = None) -> Config:
+    """Return base (or the defaults) with these values; raise ConfigError for an unknown key or a bad value."""
+    for key in values:
+        _check_key(key)
+    return replace(base or Config(), **values)
+
+
+def read_config(path: Path) -> Config:
+    """Return the configuration in a TOML file; raise ConfigError if it cannot be read or has unknown keys."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read as TOML ({error}).", remedy="Check the path and the syntax."
+        ) from error
+    return configure(values)

@@ -1,0 +1,1 @@
+"""Commands; help needs no torch."""

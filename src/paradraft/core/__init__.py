@@ -1,0 +1,1 @@
+"""Records, ports and errors; nothing but the standard library and numpy."""

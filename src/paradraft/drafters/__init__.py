@@ -1,0 +1,1 @@
+"""The parts that guess; one file or folder each."""

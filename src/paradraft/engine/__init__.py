@@ -1,0 +1,1 @@
+"""The step, its rows, text and statistics."""

@@ -1,0 +1,1 @@
+"""Who owns which slot of the key-value cache, in plain integers."""

@@ -1,0 +1,1 @@
+"""Measuring: benchmarks, comparison, exactness, reports."""

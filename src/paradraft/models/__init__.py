@@ -1,0 +1,1 @@
+"""The target: loading, tokenizer, the torch runner and the transformers runner."""

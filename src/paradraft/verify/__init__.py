@@ -1,0 +1,1 @@
+"""Which drafts stand: laws, rules and noise. Runs without torch."""
