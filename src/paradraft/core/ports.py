@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-
 from paradraft.core.arrays import DoubleArray, FloatArray, IntArray
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 

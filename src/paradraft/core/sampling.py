@@ -69,7 +69,7 @@ def _refusal(name: str, value: object, allowed: str) -> ConfigError:
     return ConfigError(f"{name}={value!r} is not allowed.", remedy=f"Set {name} to {allowed}.")
 
 
-_FLOATS: Mapping[str, tuple[float, float, str]] = {
+_FLOATS: dict[str, tuple[float, float, str]] = {
     "temperature": (0.0, 100.0, "a number from 0 (greedy) to 100"),
     "top_p": (1e-9, 1.0, "a number above 0 and at most 1 (1 means no cut)"),
     "min_p": (0.0, 1.0, "a number from 0 (no cut) to 1"),
@@ -77,13 +77,13 @@ _FLOATS: Mapping[str, tuple[float, float, str]] = {
     "frequency_penalty": (-2.0, 2.0, "a number from -2 to 2 (0 means no penalty)"),
     "presence_penalty": (-2.0, 2.0, "a number from -2 to 2 (0 means no penalty)"),
 }
-_INTEGERS: Mapping[str, tuple[int, int, str]] = {
+_INTEGERS: dict[str, tuple[int, int, str]] = {
     "top_k": (0, 2**31 - 1, "a whole number, 0 (no limit) or more"),
     "min_tokens": (0, 2**31 - 1, "a whole number, 0 or more"),
     "max_tokens": (1, 2**31 - 1, "a whole number, 1 or more"),
     "n": (1, MAX_CHOICES, f"a whole number from 1 to {MAX_CHOICES}"),
 }
-_OPTIONAL_INTEGERS: Mapping[str, tuple[int, int, str]] = {
+_OPTIONAL_INTEGERS: dict[str, tuple[int, int, str]] = {
     "seed": (0, MAX_SEED, "None or a whole number from 0 to 2**64 - 1"),
     "logprobs": (0, MAX_LOGPROBS, f"None or a whole number from 0 to {MAX_LOGPROBS}"),
     "prompt_logprobs": (0, MAX_LOGPROBS, f"None or a whole number from 0 to {MAX_LOGPROBS}"),
