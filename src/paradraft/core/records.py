@@ -11,7 +11,7 @@ from enum import IntEnum, StrEnum
 
 import numpy as np
 
-from paradraft.core.arrays import DoubleArray, IntArray, MaskArray, ints, starts_of
+from paradraft.core.arrays import DoubleArray, FloatArray, IntArray, MaskArray, ints, starts_of
 from paradraft.core.sampling import SamplingParams
 
 
@@ -117,7 +117,11 @@ class DraftLaws:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Proposal:
-    """A token tree per row. Within a row parents come before children and siblings differ in token."""
+    """A token tree per row. Within a row parents come before children and siblings differ in token.
+
+    `confidence` is the drafter's estimate that a node is accepted, all its ancestors included, so it never
+    rises from a parent to its child; None where the drafter has no estimate. Only length policies read it.
+    """
 
     starts: IntArray  # [R+1] into the node arrays
     tokens: IntArray  # [N]
@@ -125,6 +129,7 @@ class Proposal:
     depths: IntArray  # [N] 1 for children of the last pending token
     sources: MaskArray  # [N] bit b set: source b of the drafter proposed this node
     laws: DraftLaws | None = None
+    confidence: FloatArray | None = None  # [N] 0 .. 1
 
     @property
     def num_nodes(self) -> IntArray:
@@ -170,6 +175,7 @@ class Verdict:
     token_starts: IntArray  # [R+1] into tokens and origins
     tokens: IntArray
     origins: IntArray  # Origin of each token
+    failures: tuple[tuple[int, str], ...] = ()  # (index, why) of rows whose logits cannot be used; they get no tokens
 
     def path_of(self, index: int) -> IntArray:
         """Return the accepted nodes of the row at this index."""
