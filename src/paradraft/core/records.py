@@ -96,6 +96,10 @@ class Batch:
         """Return the page numbers of the row at this index of the batch."""
         return self.pages[self.page_starts[index] : self.page_starts[index + 1]]
 
+    def is_complete(self, index: int) -> bool:
+        """Whether the row's pending tokens reach its last known one, so that its next token can be chosen."""
+        return int(self.context_len[index] + self.starts[index + 1] - self.starts[index]) == len(self.history[index])
+
     def known(self, index: int) -> IntArray:
         """Return the row's tokens up to and including its last pending one."""
         return self.history[index][: self.context_len[index] + self.starts[index + 1] - self.starts[index]]
@@ -167,7 +171,7 @@ class Proposal:
 class Verdict:
     """What the rule decided: per row the accepted path and the tokens to commit.
 
-    A scored row gets its accepted nodes' tokens and one token more; a row without scores gets none.
+    A complete row (Batch.is_complete) gets its accepted nodes' tokens and one token more; others get none.
     """
 
     path_starts: IntArray  # [R+1] into path

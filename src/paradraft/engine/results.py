@@ -64,18 +64,24 @@ class GenerationStats:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenEvent:
-    """Progress of one choice of a request. `text` never ends in half a character and never overtakes a stop text."""
+    """Progress of one choice of a request. Text never ends in half a character or in part of a stop text."""
 
     request_id: str
     index: int  # choice
     token_ids: tuple[int, ...]
     origins: tuple[Origin, ...]
-    text: str
+    pieces: tuple[str, ...]  # the text each token released; they join to `text`
     logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None  # with the first event of choice 0
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None  # the stop text or stop id that ended it
     error: str | None = None
     stats: GenerationStats | None = None  # with the last event
+
+    @property
+    def text(self) -> str:
+        """Return the text that became known with this event."""
+        return "".join(self.pieces)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

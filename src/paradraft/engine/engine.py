@@ -1,0 +1,142 @@
+"""The engine: takes requests, steps, and ends every one of them with an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paradraft.core.arrays import ints
+from paradraft.core.errors import ParadraftError, RequestRefused
+from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
+from paradraft.core.records import FinishReason
+from paradraft.engine.commit import Committer, Outcome
+from paradraft.engine.generation import Generation
+from paradraft.engine.request import Request, check_request
+from paradraft.engine.results import TokenEvent
+from paradraft.engine.rows import Rows
+from paradraft.engine.statistics import Totals
+from paradraft.engine.step import Step
+from paradraft.engine.timing import TimedAcceptor, TimedDrafter, TimedTarget
+from paradraft.kv.pages import PageCache
+from paradraft.scheduling.costs import PassCosts
+from paradraft.scheduling.length import AdaptiveLength, FixedLength
+from paradraft.scheduling.scheduler import Scheduler
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineOptions:
+    """How an engine schedules. `longest` bounds prompt and answer of one row together."""
+
+    max_rows: int = 8
+    longest: int = 2048
+    max_step_tokens: int = 512
+    gamma: int = 7
+    nodes: int = 7
+    is_adaptive: bool = True
+    reuses_prefixes: bool = True
+
+
+class Engine:
+    """Continuous batching over the five-verb step. Not thread-safe: one caller adds, steps and aborts."""
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        drafter: Drafter,
+        acceptor: Acceptor,
+        tokenizer: Tokenizer,
+        pages: PageCache,
+        options: EngineOptions,
+        clock: Clock,
+    ) -> None:
+        self.options = options
+        self.limits = target.limits
+        self.totals = Totals()
+        self.drafter = drafter
+        self.pages = pages
+        self._tokenizer = tokenizer
+        self._clock = clock
+        self._costs = PassCosts()
+        self._rows = Rows(
+            max_rows=options.max_rows,
+            pages=pages,
+            on_release=self._forget,
+            reuses_prefixes=options.reuses_prefixes,
+        )
+        timed_target = TimedTarget(target, clock=clock, totals=self.totals, costs=self._costs)
+        self._step = Step(
+            scheduler=self._build_scheduler(),
+            rows=self._rows,
+            drafter=TimedDrafter(drafter, clock=clock, totals=self.totals),
+            target=timed_target,
+            acceptor=TimedAcceptor(acceptor, clock=clock, totals=self.totals),
+            committer=Committer(rows=self._rows, target=timed_target, gamma=options.gamma),
+        )
+        self._target = target
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a request runs or waits."""
+        return len(self._rows) > 0
+
+    def add(self, request: Request) -> None:
+        """Queue a request; raises RequestRefused if it can never be served."""
+        check_request(request, self.limits, self.options.longest)
+        for choice in range(request.params.n):
+            generation = Generation(request, choice, tokenizer=self._tokenizer, longest=self.options.longest)
+            self._rows.enqueue(generation)
+
+    def step(self) -> list[TokenEvent]:
+        """Run one step and return what became known; nothing if there is no work."""
+        begun = self._clock()
+        try:
+            outcomes = self._step.run()
+        except (ParadraftError, RuntimeError, ValueError, ArithmeticError) as error:
+            # The pass as a whole failed, so no row of it has a result. Waiting requests go on with the next step.
+            return self._fail_running(f"{type(error).__name__}: {error}")
+        self.totals.add_seconds("step", self._clock() - begun)
+        self.totals.steps += 1
+        for outcome in outcomes:
+            self._settle(outcome)
+        return [outcome.event for outcome in outcomes if outcome.event is not None]
+
+    def abort(self, request_id: str) -> list[TokenEvent]:
+        """End all choices of a request now and return their last events; unknown ids give none."""
+        ended = self._rows.withdraw(request_id)
+        ended += [self._rows.release(row.number) for row in self._rows.of_request(request_id)]
+        return [self._end(generation, FinishReason.ABORT) for generation in ended]
+
+    def close(self) -> None:
+        """Free the target. Requests still running get no further event."""
+        self._target.close()
+
+    def _build_scheduler(self) -> Scheduler:
+        options = self.options
+        lengths = (
+            AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=self._costs)
+            if options.is_adaptive
+            else FixedLength(gamma=options.gamma, nodes=options.nodes)
+        )
+        return Scheduler(rows=self._rows, lengths=lengths, max_step_tokens=options.max_step_tokens)
+
+    def _settle(self, outcome: Outcome) -> None:
+        self.totals.committed += outcome.num_kept
+        self._step.scheduler.observe(outcome.row, outcome.num_drafted, outcome.num_accepted)
+        if outcome.has_ended:
+            self._rows.retire(self._rows.release(outcome.row))
+            self.totals.finished += 1
+
+    def _forget(self, row: int) -> None:
+        self._step.drafter.forget(ints([row]))
+        self._step.scheduler.forget(row)
+
+    def _end(self, generation: Generation, reason: FinishReason, error: str | None = None) -> TokenEvent:
+        self._rows.retire(generation)
+        return generation.end(reason, error)
+
+    def _fail_running(self, error: str) -> list[TokenEvent]:
+        failed = [self._rows.release(need.row) for need in self._rows.running()]
+        if not failed:
+            raise RequestRefused(f"A step failed with no row running: {error}.", remedy="Report this as a bug.")
+        self.totals.failed += len(failed)
+        return [self._end(generation, FinishReason.ERROR, error) for generation in failed]

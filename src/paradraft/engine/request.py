@@ -1,0 +1,46 @@
+"""A request as the engine takes it: token ids, parameters and a seed that is always set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paradraft.core.errors import RequestRefused
+from paradraft.core.ports import Limits
+from paradraft.core.sampling import SamplingParams
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One prompt with n choices to generate. `tenant` bounds what may be shared between requests."""
+
+    request_id: str
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    seed: int
+    tenant: str = ""
+
+
+def check_request(request: Request, limits: Limits, longest: int) -> None:
+    """Raise RequestRefused, naming value, reason and remedy, for a request this engine cannot serve.
+
+    `longest` is the most tokens one row may hold, prompt and output together.
+    """
+    if not request.prompt:
+        raise RequestRefused("The prompt has no tokens.", remedy="Send at least one token.")
+    if len(request.prompt) >= longest:
+        raise RequestRefused(
+            f"The prompt has {len(request.prompt)} tokens, and a row holds {longest} with its answer.",
+            remedy="Shorten the prompt, or raise max_model_len and kv_tokens up to the model's context.",
+        )
+    _check_ids("The prompt", request.prompt, limits.vocab_size)
+    _check_ids("stop_token_ids", request.params.stop_token_ids, limits.vocab_size)
+    _check_ids("logit_bias", tuple(request.params.logit_bias), limits.vocab_size)
+
+
+def _check_ids(where: str, ids: tuple[int, ...], vocab_size: int) -> None:
+    if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
+        foreign = next(token for token in ids if not 0 <= token < vocab_size)
+        raise RequestRefused(
+            f"{where} names token id {foreign}, and the model has the ids 0 to {vocab_size - 1}.",
+            remedy="Use this model's own tokenizer.",
+        )

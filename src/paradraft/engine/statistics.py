@@ -1,0 +1,111 @@
+"""Counting: what speculation did for one choice, and for the engine as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paradraft.engine.results import GenerationStats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """What one scored pass did for one row."""
+
+    node_depths: tuple[int, ...]  # depth of each node
+    node_sources: tuple[int, ...]  # bit mask of each node
+    path: tuple[int, ...]  # accepted nodes
+    num_kept: int  # tokens that went into the answer
+    is_counted: bool  # a decoding round that no stop or limit cut short
+
+    @property
+    def num_dropped(self) -> int:
+        """Return the accepted nodes that came behind a stop or a limit."""
+        return max(0, len(self.path) - self.num_kept)
+
+
+class Tally:
+    """Running counts; `snapshot` freezes them."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(
+            ("passes", "rounds", "round_tokens", "drafted", "accepted", "dropped", "recomputed", "preemptions"), 0
+        )
+        self._cached_prompt_tokens = 0
+        self._drafted_by_depth: list[int] = []
+        self._accepted_by_depth: list[int] = []
+        self._drafted_by_source: list[int] = []
+        self._accepted_by_source: list[int] = []
+
+    def add_round(self, done: Round) -> None:
+        """Count a scored pass of a row."""
+        counts = self._counts
+        counts["passes"] += 1
+        if done.is_counted:
+            counts["rounds"] += 1
+            counts["round_tokens"] += done.num_kept
+        if not done.node_depths:
+            return
+        counts["drafted"] += len(done.node_depths)
+        counts["accepted"] += len(done.path)
+        counts["dropped"] += done.num_dropped
+        # By depth a tree counts once: was there a node, did one stand.
+        _count(self._drafted_by_depth, range(max(done.node_depths)))
+        _count(self._accepted_by_depth, range(len(done.path)))
+        _count(self._drafted_by_source, _bits(done.node_sources))
+        _count(self._accepted_by_source, _bits([done.node_sources[node] for node in done.path]))
+
+    def add_preemption(self) -> None:
+        """Count one loss of the row's pages."""
+        self._counts["preemptions"] += 1
+
+    def add_admission(self, *, cached: int, recomputed: int) -> None:
+        """Count what an admission found in the cache, and accepted drafts that must be computed again."""
+        if not self._counts["passes"]:
+            self._cached_prompt_tokens = cached
+        self._counts["recomputed"] += recomputed
+
+    def snapshot(self) -> GenerationStats:
+        """Return the counts so far."""
+        return GenerationStats(
+            **self._counts,
+            drafted_by_depth=tuple(self._drafted_by_depth),
+            accepted_by_depth=tuple(self._accepted_by_depth),
+            drafted_by_source=tuple(self._drafted_by_source),
+            accepted_by_source=tuple(self._accepted_by_source),
+            cached_prompt_tokens=self._cached_prompt_tokens,
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class Totals:
+    """What the engine did since it started. Written by the engine alone."""
+
+    steps: int = 0
+    committed: int = 0
+    prompt_tokens: int = 0
+    finished: int = 0
+    failed: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # by verb
+    passes: dict[int, list[float]] = field(default_factory=dict)  # tokens fed -> [passes, seconds]
+
+    def add_seconds(self, verb: str, seconds: float) -> None:
+        """Add to the time of a verb."""
+        self.seconds[verb] = self.seconds.get(verb, 0.0) + seconds
+
+    def add_pass(self, num_tokens: int, seconds: float) -> None:
+        """Count a pass over num_tokens tokens."""
+        entry = self.passes.setdefault(num_tokens, [0.0, 0.0])
+        entry[0] += 1
+        entry[1] += seconds
+
+
+def _count(counts: list[int], places: Iterable[int]) -> None:
+    for place in places:
+        if place >= len(counts):
+            counts.extend([0] * (place + 1 - len(counts)))
+        counts[place] += 1
+
+
+def _bits(masks: Iterable[int]) -> list[int]:
+    return [bit for mask in masks for bit in range(mask.bit_length()) if mask >> bit & 1]

@@ -1,0 +1,132 @@
+"""How far a row drafts: a fixed depth, or one that follows measured acceptance and pass costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paradraft.scheduling.costs import PassCosts
+
+PRIOR_ROUNDS = 4.0  # rounds of good will before a row's own record counts
+PRIOR_ACCEPTANCE = 0.7
+FORGETTING = 0.9  # weight of a row's past per round: text changes character
+PROBE_EVERY = 16  # rounds a row stays plain before it may draft again
+MIN_GAIN = 1.02  # drafting must promise this much over plain decoding
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Length:
+    """A row's draft budget and the reason for it."""
+
+    depth: int
+    nodes: int
+    reason: str
+
+
+class LengthPolicy(Protocol):
+    """Chooses the draft budget of a decoding row."""
+
+    def choose(self, row: int, gamma: int | None, cap: int) -> Length:
+        """Return the budget of a row; gamma is the request's own depth (None: the policy's), cap the room left."""
+        ...
+
+    def observe(self, row: int, drafted: int, accepted: int) -> None:
+        """Learn that a row drafted a path of this depth and that accepted levels stood."""
+        ...
+
+    def forget(self, row: int) -> None:
+        """Drop what is known of a row: another request will use it."""
+        ...
+
+
+class FixedLength:
+    """Always as deep as allowed."""
+
+    def __init__(self, *, gamma: int, nodes: int) -> None:
+        self._gamma = gamma
+        self._nodes = nodes
+
+    def choose(self, row: int, gamma: int | None, cap: int) -> Length:  # noqa: ARG002 - the port's signature
+        """Return gamma levels, or as many as the row may still use."""
+        depth = min(self._gamma if gamma is None else gamma, cap)
+        if depth == 0:
+            return Length(depth=0, nodes=0, reason="plain: nothing to draft for")
+        return Length(depth=depth, nodes=max(self._nodes, depth), reason=f"fixed: gamma {depth}")
+
+    def observe(self, row: int, drafted: int, accepted: int) -> None:
+        """Learn nothing."""
+
+    def forget(self, row: int) -> None:
+        """Forget nothing."""
+
+
+class AdaptiveLength:
+    """The depth that promises the most tokens per second for the row.
+
+    A level is taken to stand with probability a, the row's smoothed record: the levels that stood over the
+    levels that were tested. A fully accepted draft says that a level was not refused, not how the next
+    would have fared, so only tested levels count. Rows whose best depth is 0 are tried again now and then.
+    """
+
+    def __init__(self, *, gamma: int, nodes: int, costs: PassCosts) -> None:
+        self._fixed = FixedLength(gamma=gamma, nodes=nodes)
+        self._costs = costs
+        self._records: dict[int, _Record] = {}
+
+    def choose(self, row: int, gamma: int | None, cap: int) -> Length:
+        """Return the depth with the best expected tokens per second, 0 if plain decoding is best."""
+        widest = self._fixed.choose(row, gamma, cap)
+        if widest.depth == 0:
+            return widest
+        record = self._records.setdefault(row, _Record())
+        depth = self._best_depth(record.acceptance, widest.depth)
+        if depth == 0 and record.is_due_for_probe():
+            return Length(depth=widest.depth, nodes=widest.nodes, reason="probe: drafting was off for this row")
+        if depth == 0:
+            return Length(depth=0, nodes=0, reason=f"plain: acceptance {record.acceptance:.2f} does not pay")
+        nodes = max(depth, widest.nodes * depth // widest.depth)
+        return Length(depth=depth, nodes=nodes, reason=f"adaptive: acceptance {record.acceptance:.2f}")
+
+    def observe(self, row: int, drafted: int, accepted: int) -> None:
+        """Count the tested levels: the accepted ones, and the first refused one."""
+        if drafted:
+            self._records.setdefault(row, _Record()).count(tested=min(accepted + 1, drafted), stood=accepted)
+
+    def forget(self, row: int) -> None:
+        """Drop the row's record."""
+        self._records.pop(row, None)
+
+    def _best_depth(self, acceptance: float, cap: int) -> int:
+        plain = self._costs.seconds(1)
+        if plain is None:
+            return cap
+        best, best_rate = 0, MIN_GAIN / plain
+        expected, survival = 1.0, 1.0
+        for depth in range(1, cap + 1):
+            survival *= acceptance
+            expected += survival
+            rate = expected / (self._costs.seconds(1 + depth) or plain)
+            if rate > best_rate:
+                best, best_rate = depth, rate
+        return best
+
+
+class _Record:
+    """A row's smoothed count of tested levels and of those that stood."""
+
+    def __init__(self) -> None:
+        self._tested = PRIOR_ROUNDS
+        self._stood = PRIOR_ROUNDS * PRIOR_ACCEPTANCE
+        self._plain_rounds = 0
+
+    @property
+    def acceptance(self) -> float:
+        return self._stood / self._tested
+
+    def count(self, *, tested: int, stood: int) -> None:
+        self._tested = FORGETTING * self._tested + tested
+        self._stood = FORGETTING * self._stood + stood
+
+    def is_due_for_probe(self) -> bool:
+        self._plain_rounds = (self._plain_rounds + 1) % PROBE_EVERY
+        return self._plain_rounds == 0
