@@ -1,1 +1,25 @@
 """Exact speculative decoding: text generation made faster without changing what the model says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paradraft.app.llm import LLM
+    from paradraft.core.sampling import SamplingParams
+
+__all__ = ["LLM", "SamplingParams", "__version__"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import the public names on first use, so that `import paradraft` stays quick and free of torch."""
+    if name == "LLM":
+        from paradraft.app.llm import LLM
+
+        return LLM
+    if name == "SamplingParams":
+        from paradraft.core.sampling import SamplingParams
+
+        return SamplingParams
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -79,12 +79,20 @@ class Engine:
         """Whether a request runs or waits."""
         return len(self._rows) > 0
 
+    def check(self, request: Request) -> None:
+        """Raise RequestRefused if the request can never be served."""
+        check_request(request, self.limits, self.options.longest)
+
     def add(self, request: Request) -> None:
         """Queue a request; raises RequestRefused if it can never be served."""
-        check_request(request, self.limits, self.options.longest)
+        self.check(request)
         for choice in range(request.params.n):
             generation = Generation(request, choice, tokenizer=self._tokenizer, longest=self.options.longest)
             self._rows.enqueue(generation)
+
+    def num_choices(self, request_id: str) -> int:
+        """Return how many choices of a request run or wait."""
+        return self._rows.count(request_id)
 
     def step(self) -> list[TokenEvent]:
         """Run one step and return what became known; nothing if there is no work."""

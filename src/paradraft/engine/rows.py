@@ -113,6 +113,11 @@ class Rows:
         """Yield the running rows of a request."""
         yield from [row for row in self._running.values() if row.generation.request.request_id == request_id]
 
+    def count(self, request_id: str) -> int:
+        """Return how many choices of a request run or wait."""
+        waiting = sum(waiting.request.request_id == request_id for waiting in self._waiting)
+        return waiting + len(list(self.of_request(request_id)))
+
     def withdraw(self, request_id: str) -> list[Generation]:
         """Take a request's choices out of the queue and return them."""
         gone = [waiting for waiting in self._waiting if waiting.request.request_id == request_id]

@@ -1,0 +1,37 @@
+"""A tokenizer whose ids are bytes; a few ids above stand for special tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+BOS, EOS, SPECIAL = 256, 257, 258
+
+
+class ByteTokenizer:
+    """Implements the Tokenizer port over 259 ids; larger vocabularies leave the rest unused."""
+
+    def __init__(self, vocab_size: int = 259, eos_ids: tuple[int, ...] = (EOS,)) -> None:
+        self.vocab_size = vocab_size
+        self.eos_ids = eos_ids
+        self.bos_id: int | None = BOS
+
+    def encode(self, text: str, *, add_special: bool = True) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, ids: list[int] | np.ndarray, *, skip_special: bool = True) -> str:
+        return b"".join(self.token_bytes(int(token)) for token in ids if not self.is_special(int(token))).decode(
+            "utf-8", "replace"
+        )
+
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token]) if token < 256 else f"<{token}>".encode()
+
+    def is_special(self, token: int) -> bool:
+        return token >= 256
+
+    def spelling(self, token: int) -> str | None:
+        return f"<{token:#04x}>" if token < 259 else None
+
+    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
+        lines = [f"{message['role']}: {message['content']}\n" for message in messages]
+        return "".join(lines) + ("assistant: " if add_generation_prompt else "")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from paradraft.scheduling.costs import PassCosts
+from paradraft.scheduling.length import PROBE_EVERY, AdaptiveLength, FixedLength
+
+
+def costs_of(per_token: float) -> PassCosts:
+    costs = PassCosts()
+    for tokens in range(1, 17):
+        costs.observe(tokens, 0.010 * (1 + per_token * (tokens - 1)))
+    return costs
+
+
+def test_fixed_is_cut_by_the_room_left() -> None:
+    policy = FixedLength(gamma=5, nodes=5)
+    assert policy.choose(0, None, 10).depth == 5
+    assert policy.choose(0, None, 2).depth == 2
+    assert policy.choose(0, None, 0).depth == 0
+
+
+def test_a_request_overrides_gamma_both_ways() -> None:
+    policy = FixedLength(gamma=5, nodes=5)
+    assert policy.choose(0, 0, 10).depth == 0
+    assert policy.choose(0, 2, 10).depth == 2
+    assert policy.choose(0, 8, 10).depth == 8
+
+
+def test_flat_passes_and_good_drafts_give_full_depth() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.0))
+    for _ in range(10):
+        policy.observe(0, 8, 8)
+    assert policy.choose(0, None, 20).depth == 8
+
+
+def test_useless_drafts_are_switched_off_and_probed_again() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.05))
+    for _ in range(20):
+        policy.observe(0, 8, 0)
+    depths = [policy.choose(0, None, 20).depth for _ in range(2 * PROBE_EVERY)]
+    assert depths.count(0) == 2 * PROBE_EVERY - 2
+    assert depths.count(8) == 2
+
+
+def test_a_row_recovers_when_drafts_are_good_again() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.05))
+    for _ in range(20):
+        policy.observe(0, 8, 0)
+    for _ in range(3):
+        policy.observe(0, 8, 8)
+    assert policy.choose(0, None, 20).depth > 0
+
+
+def test_with_equal_acceptance_a_steeper_pass_means_shorter_drafts() -> None:
+    flat = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.02))
+    steep = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.35))
+    for policy in (flat, steep):
+        for _ in range(10):
+            policy.observe(0, 4, 3)
+    assert flat.choose(0, None, 20).depth > steep.choose(0, None, 20).depth
+
+
+def test_rows_have_records_of_their_own() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=costs_of(0.05))
+    for _ in range(20):
+        policy.observe(0, 8, 0)
+    assert policy.choose(1, None, 20).depth > 0
+    policy.forget(0)
+    assert policy.choose(0, None, 20).depth > 0
