@@ -1,0 +1,1 @@
+"""Benchmarks: arms interleaved on the same prompts, counted, compared and written down."""

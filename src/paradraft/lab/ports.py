@@ -1,0 +1,23 @@
+"""What the lab measures: anything that answers token ids with token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from paradraft.core.sampling import SamplingParams
+from paradraft.engine.results import GenerationResult
+
+Progress = Callable[[int, int], None]  # called with (done, total)
+
+
+class Speaker(Protocol):
+    """An engine as the lab sees it: the product's own, or a peer that it is measured against."""
+
+    def generate(self, prompts: list[list[int]], params: list[SamplingParams]) -> list[GenerationResult]:
+        """Answer all prompts together, one result each, in their order."""
+        ...
+
+
+def unwatched(done: int, total: int) -> None:
+    """Ignore progress."""
