@@ -1,0 +1,151 @@
+"""From scores to a verdict: walks every scored row's tree with the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.core.errors import ProtocolError, RequestRefused
+from paradraft.core.ports import Noise, Scores
+from paradraft.core.records import Batch, Origin, Proposal, RowSampling, Verdict
+from paradraft.verify.law import Law, law_of
+from paradraft.verify.noise import GumbelNoise
+from paradraft.verify.processors import check_sampling, reads_history
+from paradraft.verify.rules import Rule
+from paradraft.verify.tree import ROOT, RowTree, Walk
+
+
+class RowFault(ProtocolError):
+    """The scores or the proposal of one row are unusable; `row` is its index in the batch."""
+
+    row = -1
+
+
+class RuleAcceptor:
+    """core.ports.Acceptor around a rule. Stateless: asked again, it decides the same.
+
+    It does not look at stop ids: tokens behind a stop are part of the verdict, and the engine cuts them off.
+    """
+
+    def __init__(self, rule: Rule, noise: Callable[[int, int], Noise] = GumbelNoise) -> None:
+        """Decide by this rule, with noise(seed, choice) for each row."""
+        self.name = rule.name
+        self.is_exact = rule.is_exact
+        self._rule = rule
+        self._noise = noise
+
+    def check(self, sampling: RowSampling, vocab_size: int) -> None:
+        """Raise RequestRefused for a request that this rule or vocabulary cannot serve; to be called at admission."""
+        if self._rule.is_greedy_only and not sampling.params.is_greedy:
+            raise RequestRefused(
+                f"The rule {self.name!r} cannot sample, and temperature is {sampling.params.temperature}.",
+                remedy="Set temperature to 0, or start with the rule 'coupled'.",
+            )
+        check_sampling(sampling, vocab_size)
+
+    def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
+        """Return the accepted path and the next token of every scored row; see core.ports.Acceptor.
+
+        Raises ProtocolError if scores, batch and proposal do not fit together, and RowFault, which names the row,
+        for logits that are not finite and for a tree that the rule cannot walk.
+        """
+        _check_shapes(batch, proposal, scores)
+        best = scores.argmax() if any(_is_plainly_greedy(sampling) for sampling in batch.sampling) else ints([])
+        outcomes = [self._row(batch, proposal, scores, best, index) for index in range(batch.num_rows)]
+        return _verdict(outcomes)
+
+    def _row(
+        self, batch: Batch, proposal: Proposal, scores: Scores, best: IntArray, index: int
+    ) -> tuple[tuple[int, ...], list[int], list[int]]:
+        """Return path, tokens and origins of one row."""
+        num_scored = int(batch.num_scored[index])
+        if num_scored == 0:
+            return (), [], []
+        sampling, known = batch.sampling[index], batch.known(index)
+        root = int(scores.starts[index]) + num_scored - 1
+        try:
+            tree = RowTree(proposal, index, start=len(known))
+            if _is_plainly_greedy(sampling):
+                walk = _walk_greedily(tree, scores, best, root)
+            else:
+                laws = _RowLaws(scores, root, sampling, known, tree)
+                walk = self._rule.walk(tree, laws.at, self._noise(sampling.seed, sampling.choice))
+        except ProtocolError as error:
+            fault = RowFault(f"Row {index} of the step: {error.problem}", remedy=error.remedy)
+            fault.row = index
+            raise fault from error
+        tokens = [tree.tokens[node] for node in walk.path]
+        return walk.path, [*tokens, walk.token], [*[int(Origin.DRAFTED)] * len(tokens), _origin(tree, walk)]
+
+
+class _RowLaws:
+    """The target's laws after the nodes of one row, each computed once and only when asked for."""
+
+    def __init__(self, scores: Scores, root: int, sampling: RowSampling, known: IntArray, tree: RowTree) -> None:
+        self._scores = scores
+        self._root = root
+        self._sampling = sampling
+        self._known = known
+        self._tree = tree
+        self._laws: dict[int, Law] = {}
+
+    def at(self, node: int) -> Law:
+        if node not in self._laws:
+            logits = self._scores.row(self._root + 1 + node)
+            self._laws[node] = law_of(logits, self._sampling, self._history(node))
+        return self._laws[node]
+
+    def _history(self, node: int) -> IntArray:
+        if node == ROOT or not reads_history(self._sampling.params):
+            return self._known
+        return np.concatenate([self._known, ints(self._tree.path_tokens(node))])
+
+
+def _is_plainly_greedy(sampling: RowSampling) -> bool:
+    """Whether the best raw logit decides. Every rule gives the same walk then, so none is asked."""
+    params = sampling.params
+    return params.is_greedy and not params.logit_bias and not reads_history(params)
+
+
+def _walk_greedily(tree: RowTree, scores: Scores, best: IntArray, root: int) -> Walk:
+    path: list[int] = []
+    node: int | None = ROOT
+    while node is not None:
+        last = root + 1 + node
+        token = int(best[last])
+        node = tree.child(node, token)
+        if node is not None:
+            path.append(node)
+    # NaN counts as the largest logit, so one look at the last winner is enough.
+    if not np.isfinite(scores.row(last)[token]):
+        raise ProtocolError("The target's logits hold NaN or infinity.", remedy="Check its weights and dtype.")
+    return Walk(path=tuple(path), token=token)
+
+
+def _origin(tree: RowTree, walk: Walk) -> int:
+    if not tree.num_nodes:
+        return int(Origin.PLAIN)
+    last = walk.path[-1] if walk.path else ROOT
+    return int(Origin.RECOVERED if tree.children(last) else Origin.BONUS)
+
+
+def _check_shapes(batch: Batch, proposal: Proposal, scores: Scores) -> None:
+    expected = starts_of(batch.num_scored + proposal.num_nodes)
+    if len(expected) != batch.num_rows + 1 or not np.array_equal(expected, scores.starts):
+        raise ProtocolError(
+            f"Scores start at {list(scores.starts)}, but batch and proposal ask for {list(expected)}.",
+            remedy="Score the last num_scored pending tokens of each row, then its nodes.",
+        )
+
+
+def _verdict(outcomes: list[tuple[tuple[int, ...], list[int], list[int]]]) -> Verdict:
+    paths, tokens, origins = zip(*outcomes, strict=True) if outcomes else ((), (), ())
+    return Verdict(
+        path_starts=starts_of([len(path) for path in paths]),
+        path=ints([node for path in paths for node in path]),
+        token_starts=starts_of([len(part) for part in tokens]),
+        tokens=ints([token for part in tokens for token in part]),
+        origins=ints([origin for part in origins for origin in part]),
+    )

@@ -1,0 +1,137 @@
+"""Randomness as a function of (seed, choice, position, stream, token id): nothing is drawn in sequence.
+
+A choice is a race: token i with weight w runs at speed w / E(i), E an exponential variable hashed from the key and
+the id, and the fastest wins. With G = -log E this is argmax(log w + G), the Gumbel race; the winner has law w / sum(w).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from paradraft.core.arrays import DoubleArray, IntArray
+from paradraft.core.errors import ProtocolError
+from paradraft.verify.ranking import largest
+
+RACE = 0  # the target's choice under the coupled rule, and the drafters' when they couple with it
+DRAFT = 1  # nodes that a drafter samples from the laws it reports
+ACCEPT = 2  # whether a sampling rule lets a node stand
+RESIDUAL = 3  # the token after the accepted path under a sampling rule
+_NUM_STREAMS = 4
+
+HEAD = 256  # ids that race one by one; the others race as one
+
+_MASK = 2**64 - 1
+_STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, the counter increment of SplitMix64 (Steele et al. 2014)
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_TAIL_RACE, _TAIL_PICK, _FLIP = 2**40, 2**40 + 1, 2**40 + 2  # counters that no token id reaches
+
+
+def lane(stream: int, index: int) -> int:
+    """Give the index-th draw of one kind at one position a stream of its own; the first keeps the stream's number.
+
+    A drafter that samples draws node i of a row at the position of the step's first new token, in lane(DRAFT, i).
+    Keyed by the node's own position instead, a later step would meet the noise that shaped an earlier rejection.
+    """
+    return stream + _NUM_STREAMS * index
+
+
+class GumbelNoise:
+    """The noise of one choice of one request: core.ports.Noise."""
+
+    def __init__(self, seed: int, choice: int) -> None:
+        """Key the noise: seed 0 .. 2**64-1, choice 0 and up."""
+        self._root = _absorb(_absorb(0, seed), choice)
+
+    def flip(self, probability: float, *, position: int, stream: int) -> bool:
+        """Return True with this probability."""
+        return _uniform(self._key(position, stream), _FLIP) < probability
+
+    def choose(self, weights: DoubleArray, ids: IntArray | None, *, position: int, stream: int) -> int:
+        """Return an index of weights with probability weights / sum(weights); see core.ports.Noise.
+
+        The HEAD largest weights race by id. The rest race as one token of their summed weight, and if that wins a
+        second draw picks among them by weight, so that a whole vocabulary is never hashed.
+        """
+        total = float(weights.sum())
+        if not 0.0 < total < math.inf:
+            raise ProtocolError(
+                f"Weights that sum to {total} are not a distribution.", remedy="Check the logits and draft laws."
+            )
+        if len(weights) == 1:
+            return 0
+        key = self._key(position, stream)
+        if len(weights) <= HEAD:
+            labels = np.arange(len(weights)) if ids is None else ids
+            return int(np.argmax(weights / _exponentials(key, labels)))
+        return _long_race(key, weights, ids, total)
+
+    def gumbel(self, ids: IntArray, *, position: int, stream: int = RACE) -> DoubleArray:
+        """Return the Gumbel variable of each id, [len(ids)]; a coupled drafter ranks by log q plus this."""
+        noise: DoubleArray = -np.log(_exponentials(self._key(position, stream), ids))
+        return noise
+
+    def _key(self, position: int, stream: int) -> int:
+        return _absorb(_absorb(self._root, position), stream)
+
+
+def _long_race(key: int, weights: DoubleArray, ids: IntArray | None, total: float) -> int:
+    if ids is not None and not (ids[1:] > ids[:-1]).all():
+        order = np.argsort(ids, kind="stable")
+        return int(order[_long_race(key, weights[order], ids[order], total)])
+    head = largest(weights, HEAD)
+    front = weights[head]
+    speeds = front / _exponentials(key, head if ids is None else ids[head])
+    winner = int(np.argmax(speeds))
+    tail_speed = (total - float(front.sum())) / -math.log(_uniform(key, _TAIL_RACE))
+    if tail_speed > speeds[winner]:
+        sums = _sums_without(weights, head)
+        # The difference above may be rounding alone; then nothing is left to choose from.
+        if sums[-1] > 0.0:
+            mark = min(_uniform(key, _TAIL_PICK) * sums[-1], math.nextafter(sums[-1], 0.0))
+            return int(np.searchsorted(sums, mark, side="right"))
+    return int(head[winner])
+
+
+def _sums_without(weights: DoubleArray, removed: npt.NDArray[np.intp]) -> DoubleArray:
+    rest = weights.copy()
+    rest[removed] = 0.0
+    sums: DoubleArray = np.cumsum(rest)
+    return sums
+
+
+def _mix(state: int) -> int:
+    """Return a 64-bit finaliser of the state: every input bit moves about half of the output bits."""
+    state = ((state ^ (state >> 30)) * _FIRST) & _MASK
+    state = ((state ^ (state >> 27)) * _SECOND) & _MASK
+    return state ^ (state >> 31)
+
+
+def _absorb(state: int, value: int) -> int:
+    return _mix((_mix((value + _STEP) & _MASK) + state * _STEP + 1) & _MASK)
+
+
+def _uniform(key: int, counter: int) -> float:
+    """Return a number strictly between 0 and 1: 52 bits, centred in their cell."""
+    return ((_mix((key + counter * _STEP) & _MASK) >> 12) + 0.5) * 2.0**-52
+
+
+def _exponentials(key: int, ids: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> DoubleArray:
+    """Return the exponential variable of each id, [len(ids)], all above 0: -log of _uniform(key, id)."""
+    state = ids.astype(np.uint64)
+    state *= np.uint64(_STEP)
+    state += np.uint64(key)
+    state ^= state >> np.uint64(30)
+    state *= np.uint64(_FIRST)
+    state ^= state >> np.uint64(27)
+    state *= np.uint64(_SECOND)
+    state ^= state >> np.uint64(31)
+    state >>= np.uint64(12)
+    uniform = state.astype(np.float64)
+    uniform += 0.5
+    uniform *= 2.0**-52
+    exponentials: DoubleArray = np.negative(np.log(uniform, out=uniform), out=uniform)
+    return exponentials
