@@ -56,7 +56,7 @@ def build_report(measured: Measured, provenance: Provenance, *, baselines: Seque
             )
             for baseline in baselines
             for arm in measured.arms
-            if arm.name not in baselines[: baselines.index(baseline) + 1]
+            if arm.name != baseline and (arm.name != CONTROL or baseline == PLAIN)
         ]
         reports += group
     return BenchReport(
