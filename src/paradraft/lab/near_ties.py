@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from paradraft.core.sampling import SamplingParams
+import numpy as np
+
+from paradraft.core.arrays import ints
+from paradraft.core.sampling import MAX_LOGPROBS, SamplingParams
 from paradraft.lab.ports import Speaker
+from paradraft.verify.noise import GumbelNoise
 
 # Logits of passes of different shapes differ by rounding; a difference is a near-tie up to this logit margin.
 NEAR_TIE = {"fp32": 1e-3, "fp16": 0.1, "bf16": 0.5}
-_ALTERNATIVES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
     """Where an answer first differs from plain decoding.
 
-    margin: how far the less probable of the two tokens lies below the most probable one, in logits of the plain
-    target at that position; None when tokens are sampled, where no logit margin explains a difference.
+    margin: how far the less favoured of the two tokens lies below the target's choice there, in logits of plain
+    decoding, the seed's noise included when tokens are sampled. None where the target does not rank both tokens
+    among its best hundred, or where one answer ended: no margin explains that.
     """
 
     prompt: str
@@ -48,27 +52,36 @@ def explain(
     speaker: Speaker,
     name: str,
     prompt: Sequence[int],
+    params: SamplingParams,
+    *,
     expected: Sequence[int],
     actual: Sequence[int],
-    *,
-    is_greedy: bool,
 ) -> Difference | None:
     """Return the first difference with its margin, measured by plain decoding on `speaker`; None if equal."""
     position = first_difference(expected, actual)
     if position is None:
         return None
     margin = None
-    if is_greedy and position < min(len(expected), len(actual)):
+    if position < min(len(expected), len(actual)):
         known = [*prompt, *expected[:position]]
-        margin = _margin(speaker, known, (expected[position], actual[position]))
+        margin = _margin(_scores(speaker, known, params), (expected[position], actual[position]))
     return Difference(prompt=name, position=position, margin=margin)
 
 
-def _margin(speaker: Speaker, known: list[int], tokens: tuple[int, int]) -> float:
-    """Return the distance from the best token to the worse of two; a token that is not listed counts as the last."""
-    params = SamplingParams(temperature=0.0, max_tokens=1, logprobs=_ALTERNATIVES, speculate=False, ignore_eos=True)
-    [result] = speaker.generate([known], [params])
-    logprobs = result.choices[0].logprobs or ()
-    listed = {entry.token: entry.logprob for entry in (*logprobs[0].top, logprobs[0].chosen)}
-    lowest = min(listed.values())
-    return max(listed.values()) - min(listed.get(token, lowest) for token in tokens)
+def _scores(speaker: Speaker, known: list[int], params: SamplingParams) -> dict[int, float]:
+    """Return what each of the best tokens scores in the choice after `known`, in logits."""
+    one = SamplingParams(temperature=0.0, max_tokens=1, logprobs=MAX_LOGPROBS, speculate=False, ignore_eos=True)
+    [result] = speaker.generate([known], [one])
+    [logprobs] = result.choices[0].logprobs or ()
+    listed = {entry.token: entry.logprob for entry in (*logprobs.top, logprobs.chosen)}
+    if params.is_greedy:
+        return listed
+    # The coupled rule takes the largest logprob / temperature + noise (docs/exactness.md).
+    noise = GumbelNoise(params.seed or 0, 0).gumbel(ints(list(listed)), position=len(known))
+    return dict(zip(listed, np.array(list(listed.values())) + params.temperature * noise, strict=True))
+
+
+def _margin(scores: Mapping[int, float], tokens: tuple[int, int]) -> float | None:
+    if not all(token in scores for token in tokens):
+        return None
+    return float(max(scores.values()) - min(scores[token] for token in tokens))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from paradraft.core.arrays import ints
 from paradraft.core.records import FinishReason
+from paradraft.core.sampling import SamplingParams
 from paradraft.lab.bench.compare_arms import bootstrap
 from paradraft.lab.bench.plan import Arm, BenchPlan
 from paradraft.lab.bench.records import BenchReport
 from paradraft.lab.bench.report import Measured, build_report, worst_category
 from paradraft.lab.bench.run import run_bench
+from paradraft.lab.near_ties import explain, first_difference
 from paradraft.lab.prompts import Prompt, PromptSet
 from paradraft.lab.provenance import Provenance
+from paradraft.verify.noise import GumbelNoise
 from support.speakers import ManualClock, ScriptedSpeaker, counting_up, stats_of
 
 PROMPTS = PromptSet(
@@ -86,7 +90,7 @@ def test_a_difference_that_is_no_near_tie_refuses_the_speedup():
     report = report_of(ScriptedSpeaker(clock, 0.1, answer=other_at(3)), plain)
     entry = of(report, "fixed")
     assert entry.ratio is None
-    assert "prompt p0 differs from plain decoding at token 3 with a margin of 2.5" in entry.refused
+    assert "prompt p0 differs from plain decoding at token 3, which a margin of 2.5 leaves unexplained" in entry.refused
     arm = next(arm for arm in report.arms if arm.name == "fixed")
     assert not arm.identical_to_plain
     assert [(d.prompt, d.position, d.margin) for d in arm.differences] == [(f"p{n}", 3, 2.5) for n in range(4)]
@@ -102,17 +106,26 @@ def test_the_near_tie_bound_is_that_of_the_dtype(dtype, is_allowed):
 
 def test_a_token_the_target_does_not_even_list_is_no_near_tie():
     clock = ManualClock()
-    plain = ScriptedSpeaker(clock, 0.2, margins={token: token * 0.001 for token in range(1000, 1020)} | {4: 0.0})
+    plain = ScriptedSpeaker(clock, 0.2, margins={4: 0.0, 104: 0.0, 204: 0.0, 304: 0.0})
     report = report_of(ScriptedSpeaker(clock, 0.1, answer=other_at(3)), plain)
-    assert of(report, "fixed").ratio is None
+    assert "no margin explains" in of(report, "fixed").refused
 
 
-def test_with_sampling_any_difference_refuses_the_speedup():
+def test_an_answer_that_ends_early_is_never_a_near_tie():
+    assert first_difference((1, 2, 3), (1, 2)) == 2
+    assert first_difference((1, 2), (1, 2)) is None
+    assert first_difference((1, 9, 3), (1, 2, 3)) == 1
+
+
+def test_with_sampling_the_margin_includes_the_noise_of_the_seed():
     clock = ManualClock()
-    report = report_of(
-        ScriptedSpeaker(clock, 0.1, answer=other_at(0)), ScriptedSpeaker(clock, 0.2), temperature=0.7, dtype="bf16"
-    )
-    assert "with sampling" in of(report, "fixed").refused
+    known, seed = [0, 1, 2, 3], 11
+    noise = GumbelNoise(seed, 0).gumbel(ints([4, 7]), position=len(known))
+    plain = ScriptedSpeaker(clock, 0.1, margins={4: 0.0, 7: 1.0})
+    params = SamplingParams(temperature=0.7, seed=seed)
+    difference = explain(plain, "p", [0], params, expected=[1, 2, 3, 4], actual=[1, 2, 3, 7])
+    assert difference.position == 3
+    assert difference.margin == pytest.approx(abs(1.0 + 0.7 * (noise[0] - noise[1])))
 
 
 def test_failed_answers_refuse_the_speedup():

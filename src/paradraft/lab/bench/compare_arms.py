@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paradraft.lab.bench.measures import bucket_name
-from paradraft.lab.bench.plan import PLAIN, BenchPlan
+from paradraft.lab.bench.plan import PLAIN, BenchPlan, sampling_of
 from paradraft.lab.bench.run import Run
 from paradraft.lab.near_ties import Difference, explain, is_near_tie
 from paradraft.lab.ports import Speaker
@@ -53,8 +53,14 @@ def differences_from_plain(
             if key in found:
                 continue
             prompt = prompt_set.prompts[index]
-            wanted, given = expected[run.cell][place], run.token_ids[place]
-            difference = explain(plain, prompt.id, prompt.token_ids, wanted, given, is_greedy=plan.temperature == 0.0)
+            difference = explain(
+                plain,
+                prompt.id,
+                prompt.token_ids,
+                sampling_of(plan, index, run.cell.max_tokens),
+                expected=expected[run.cell][place],
+                actual=run.token_ids[place],
+            )
             if difference:
                 found[key] = difference
     return list(found.values())
@@ -109,8 +115,12 @@ def refusal(ours: Sequence[Run], theirs: Sequence[Run], differences: Sequence[Di
     real = [difference for difference in differences if not is_near_tie(difference, bound)]
     if real:
         margin = real[0].margin
-        how = "with sampling" if margin is None else f"with a margin of {margin:.4g} (near-tie bound {bound:g})"
-        return f"prompt {real[0].prompt} differs from plain decoding at token {real[0].position} {how}"
+        how = (
+            "no margin explains"
+            if margin is None
+            else f"a margin of {margin:.4g} leaves unexplained (near-tie bound {bound:g})"
+        )
+        return f"prompt {real[0].prompt} differs from plain decoding at token {real[0].position}, which {how}"
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paradraft.core.errors import ConfigError
 from paradraft.core.sampling import SamplingParams
@@ -72,15 +72,17 @@ def turn_order(arms: Sequence[Arm], turn: int) -> list[Arm]:
 
 
 def params_of(arm: Arm, plan: BenchPlan, cell: Cell) -> list[SamplingParams]:
-    """Return the parameters of each prompt of a cell: equal lengths forced, one seed per prompt for all arms."""
+    """Return the parameters of each prompt of a cell for an arm."""
     return [
-        SamplingParams(
-            temperature=plan.temperature,
-            seed=plan.seed + index,
-            max_tokens=cell.max_tokens,
-            ignore_eos=True,
+        replace(
+            sampling_of(plan, index, cell.max_tokens),
             gamma=arm.gamma if arm.is_speculative else None,
             speculate=arm.is_speculative,
         )
         for index in cell.prompts
     ]
+
+
+def sampling_of(plan: BenchPlan, index: int, max_tokens: int) -> SamplingParams:
+    """Return what all arms share for a prompt: equal lengths forced, and a seed of its own."""
+    return SamplingParams(temperature=plan.temperature, seed=plan.seed + index, max_tokens=max_tokens, ignore_eos=True)
