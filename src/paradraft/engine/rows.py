@@ -10,7 +10,8 @@ from paradraft.core.arrays import ints, join, starts_of
 from paradraft.core.errors import CapacityError
 from paradraft.core.records import Batch, Plan
 from paradraft.engine.generation import Generation
-from paradraft.kv.pages import Lease, PageCache
+from paradraft.kv.lease import Lease
+from paradraft.kv.pages import PageCache
 from paradraft.scheduling.ports import RowNeed
 
 PROMPT_LOGPROBS_CHUNK = 128  # prompt logits are kept for a whole chunk: 25 MB at a vocabulary of 49,152
