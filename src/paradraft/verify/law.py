@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,10 @@ from paradraft.core.errors import ProtocolError
 from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
 from paradraft.verify.processors import adjust
-from paradraft.verify.ranking import largest
+from paradraft.verify.ranking import Indices, Ranking
 
 _COLDEST = 1e-30  # keeps a temperature above 0 from becoming 0 in fp32
-_FIRST_HEAD = 256
-_HEAD_GROWTH = 8
+_HEADS = (128, 2048)  # how many ids to rank before falling back on a slower search for the end of top-p
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -54,19 +54,19 @@ def law_of(logits: FloatArray, sampling: RowSampling, history: IntArray) -> Law:
     min-p; top-p. Tokens rank by (-logit, id), so ties go to the lowest id. Temperature 0 is a point at the best.
     Raises ProtocolError for logits that are not finite and when min_tokens leaves no token (see check_sampling).
     """
-    if not (np.isfinite(logits.max()) and np.isfinite(logits.min())):
-        raise ProtocolError("The target's logits hold NaN or infinity.", remedy="Check its weights and dtype.")
     values = adjust(logits, sampling, history)
-    best = int(values.argmax())
-    if values[best] == -np.inf:
+    ranking = Ranking(values)
+    if not (np.isfinite(logits.min()) and np.isfinite(ranking.peak if values is logits else logits.max())):
+        raise ProtocolError("The target's logits hold NaN or infinity.", remedy="Check its weights and dtype.")
+    if ranking.peak == -np.inf:
         raise ProtocolError("min_tokens leaves no token to draw.", remedy="Refuse such a request (check_sampling).")
     if sampling.params.is_greedy:
-        return Law.point(best)
-    weights = _weights(values, values[best], sampling.params.temperature)
-    return _normalised(_kept(values, weights, sampling.params), weights)
+        return Law.point(int(values.argmax()))
+    weights = _weights(values, ranking.peak, sampling.params.temperature)
+    return _normalised(_kept(ranking, weights, sampling.params), weights)
 
 
-def _weights(values: FloatArray, peak: np.float32, temperature: float) -> FloatArray:
+def _weights(values: FloatArray, peak: np.floating[Any], temperature: float) -> FloatArray:
     """Return exp((values - peak) / temperature), [V], in fp32: 1 at the peak."""
     weights: FloatArray = values - peak
     if temperature != 1.0:
@@ -75,39 +75,38 @@ def _weights(values: FloatArray, peak: np.float32, temperature: float) -> FloatA
     return np.exp(weights, out=weights)
 
 
-def _kept(values: FloatArray, weights: FloatArray, params: SamplingParams) -> IntArray | None:
+def _kept(ranking: Ranking, weights: FloatArray, params: SamplingParams) -> IntArray | None:
     """Return the ids that top-k, min-p and top-p leave, ascending; None for all.
 
     Each cut leaves a prefix of the ranking, and top-p measures mass among what the cuts before it left.
     """
-    size = len(values)
+    size = len(weights)
     limit = min(params.top_k or size, size)
     if params.min_p > 0.0:
         limit = min(limit, int(np.count_nonzero(weights >= np.float32(params.min_p))))
     if params.top_p < 1.0:
-        head = _nucleus(values, weights, limit, params.top_p)
+        head = _nucleus(ranking, weights, limit, params.top_p)
     elif limit < size:
-        head = ints(largest(values, limit))
+        head = ranking.largest(limit)
     else:
         return None
-    return np.sort(head)
+    return np.sort(ints(head))
 
 
-def _nucleus(values: FloatArray, weights: FloatArray, limit: int, top_p: float) -> IntArray:
-    """Return the shortest prefix of the `limit` best ids with at least top_p of their mass, in rank order.
-
-    Only as much of the ranking is sorted as the cut reaches.
-    """
-    is_whole = limit == len(values)
-    total = float(weights.sum(dtype=np.float64)) if is_whole else 0.0
-    count = min(_FIRST_HEAD, limit) if is_whole else limit
-    while True:
-        head = largest(values, count)
+def _nucleus(ranking: Ranking, weights: FloatArray, limit: int, top_p: float) -> Indices:
+    """Return the shortest prefix of the `limit` best ids with at least top_p of their mass, in any order."""
+    if limit < len(weights):
+        head = ranking.largest(limit)
         sums = np.cumsum(weights[head], dtype=np.float64)
-        needed = top_p * (total if is_whole else float(sums[-1]))
-        if sums[-1] >= needed or count >= limit:
-            return ints(head[: int(np.searchsorted(sums, needed)) + 1])
-        count = min(count * _HEAD_GROWTH, limit)
+        return head[: int(np.searchsorted(sums, top_p * sums[-1])) + 1]
+    # Summed pairwise in fp32, the whole is as exact as its terms are.
+    needed = top_p * float(weights.sum())
+    for count in _HEADS:
+        head = ranking.largest(count)
+        sums = np.cumsum(weights[head], dtype=np.float64)
+        if sums[-1] >= needed:
+            return head[: int(np.searchsorted(sums, needed)) + 1]
+    return ranking.covering(weights, needed)
 
 
 def _normalised(ids: IntArray | None, weights: FloatArray) -> Law:

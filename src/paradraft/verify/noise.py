@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from paradraft.core.arrays import DoubleArray, IntArray
 from paradraft.core.errors import ProtocolError
-from paradraft.verify.ranking import largest
+from paradraft.verify.ranking import Ranking
 
 RACE = 0  # the target's choice under the coupled rule, and the drafters' when they couple with it
 DRAFT = 1  # nodes that a drafter samples from the laws it reports
@@ -82,7 +82,7 @@ def _long_race(key: int, weights: DoubleArray, ids: IntArray | None, total: floa
     if ids is not None and not (ids[1:] > ids[:-1]).all():
         order = np.argsort(ids, kind="stable")
         return int(order[_long_race(key, weights[order], ids[order], total)])
-    head = largest(weights, HEAD)
+    head = Ranking(weights).largest(HEAD)
     front = weights[head]
     speeds = front / _exponentials(key, head if ids is None else ids[head])
     winner = int(np.argmax(speeds))
