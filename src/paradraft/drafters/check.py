@@ -1,0 +1,130 @@
+"""What a proposal must be before anyone uses it: within budget, well-formed, finite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paradraft.core.arrays import IntArray
+from paradraft.core.errors import ProtocolError
+from paradraft.core.records import Batch, DraftLaws, Plan, Proposal
+
+MAX_SUM_ERROR = 1e-3  # a law's probabilities are rescaled to 1 where they are used, so only gross errors count
+
+
+class BadProposal(ProtocolError):
+    """A drafter's output cannot be used; `kind` is a stable short name to count it under."""
+
+    def __init__(self, kind: str, problem: str) -> None:
+        """Name the kind of fault and describe it."""
+        super().__init__(problem, remedy="The drafts of this step are dropped; repair the drafter.")
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep copies faithful to both arguments."""
+        return (type(self), (self.kind, self.problem))
+
+
+def check_proposal(proposal: Proposal, batch: Batch, plan: Plan, vocab_size: int) -> None:
+    """Raise BadProposal unless the proposal keeps every promise of core.records.Proposal and the plan's budgets."""
+    if not isinstance(proposal, Proposal):
+        raise BadProposal("type", f"A drafter returned {type(proposal).__name__}, not a Proposal.")
+    _check_shapes(proposal, batch)
+    if not len(proposal.tokens):
+        return
+    _check_ids(proposal, vocab_size)
+    _check_tree(proposal)
+    _check_budget(proposal, plan)
+    if proposal.laws is not None:
+        _check_laws(proposal.laws, proposal.tokens, vocab_size)
+    if proposal.confidence is not None:
+        _check_confidence(proposal)
+
+
+def _check_shapes(proposal: Proposal, batch: Batch) -> None:
+    for name, kind in (("starts", "i"), ("tokens", "i"), ("parents", "i"), ("depths", "i"), ("sources", "u")):
+        array = getattr(proposal, name)
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != kind:
+            raise BadProposal("shape", f"Proposal.{name} is not a vector of integers.")
+    starts, size = proposal.starts, len(proposal.tokens)
+    if len(starts) != batch.num_rows + 1 or starts[0] != 0 or starts[-1] != size or (np.diff(starts) < 0).any():
+        raise BadProposal("shape", f"Row starts {starts.tolist()} do not cover {size} nodes of {batch.num_rows} rows.")
+    for name in ("parents", "depths", "sources"):
+        if len(getattr(proposal, name)) != size:
+            raise BadProposal("shape", f"Proposal.{name} has {len(getattr(proposal, name))} entries for {size} nodes.")
+
+
+def _check_ids(proposal: Proposal, vocab_size: int) -> None:
+    low, high = int(proposal.tokens.min()), int(proposal.tokens.max())
+    if low < 0 or high >= vocab_size:
+        raise BadProposal("ids", f"Draft ids reach from {low} to {high}; the vocabulary has {vocab_size}.")
+
+
+def _check_tree(proposal: Proposal) -> None:
+    """Check order, depths and siblings of all rows at once."""
+    counts = np.diff(proposal.starts)
+    first = np.repeat(proposal.starts[:-1], counts)
+    order = np.arange(len(proposal.tokens)) - first
+    parents = proposal.parents
+    if (parents < -1).any() or (parents >= order).any():
+        raise BadProposal("tree", "A draft node comes before its parent.")
+    above = np.where(parents < 0, 0, proposal.depths[first + np.maximum(parents, 0)])
+    if (proposal.depths != above + 1).any():
+        raise BadProposal("tree", "A draft node's depth is not its parent's plus one.")
+    # Parents as places in the whole array; the root of a row gets a place of its own behind them.
+    family = np.where(parents < 0, len(first) + first, first + parents).astype(np.int64)
+    children = np.sort((family << 32) + proposal.tokens)
+    if (children[1:] == children[:-1]).any():
+        raise BadProposal("tree", "Two children of one node hold the same token.")
+
+
+def _check_budget(proposal: Proposal, plan: Plan) -> None:
+    counts = np.diff(proposal.starts)
+    if (counts > plan.num_nodes).any():
+        raise BadProposal("budget", f"Nodes {counts.tolist()} exceed the budget {plan.num_nodes.tolist()}.")
+    if (proposal.depths > np.repeat(plan.depth, counts)).any():
+        raise BadProposal("budget", f"A draft is deeper than {plan.depth.tolist()} allows.")
+
+
+def _check_laws(laws: DraftLaws, tokens: IntArray, vocab_size: int) -> None:
+    sizes = np.diff(laws.starts)
+    if len(laws.of) != len(tokens) or len(laws.ids) != len(laws.probabilities) or laws.starts[0] != 0:
+        raise BadProposal("laws", "The draft laws do not match the nodes in shape.")
+    if (sizes < 1).any() or laws.starts[-1] != len(laws.ids):
+        raise BadProposal("laws", "The draft laws' starts do not cover their entries.")
+    if len(laws.of) and (laws.of.min() < -1 or laws.of.max() >= len(sizes)):
+        raise BadProposal("laws", "A node names a draft law that is not there.")
+    if len(laws.ids) and (laws.ids.min() < 0 or laws.ids.max() >= vocab_size):
+        raise BadProposal("ids", "A draft law holds ids outside the vocabulary.")
+    _check_probabilities(laws)
+    _check_drawn(laws, tokens)
+
+
+def _check_probabilities(laws: DraftLaws) -> None:
+    if not len(laws.probabilities):
+        return
+    if not np.isfinite(laws.probabilities).all() or (laws.probabilities < 0).any():
+        raise BadProposal("nan", "A draft law holds NaN, infinity or a negative probability.")
+    sums = np.add.reduceat(laws.probabilities, laws.starts[:-1])
+    if (np.abs(sums - 1.0) > MAX_SUM_ERROR).any():
+        raise BadProposal("laws", f"A draft law sums to {sums[np.abs(sums - 1.0).argmax()]:.4f}.")
+
+
+def _check_drawn(laws: DraftLaws, tokens: IntArray) -> None:
+    """Check that no law names an id twice and that every node could have been drawn from the law it names."""
+    number = np.repeat(np.arange(len(laws.starts) - 1, dtype=np.int64), np.diff(laws.starts))
+    keys = (number << 32) + laws.ids
+    drawn = laws.of >= 0
+    if len(np.unique(keys)) != len(keys):
+        raise BadProposal("laws", "A draft law names an id twice.")
+    wanted = (laws.of[drawn].astype(np.int64) << 32) + tokens[drawn]
+    if not np.isin(wanted, keys[laws.probabilities > 0]).all():
+        raise BadProposal("laws", "A node has probability 0 in the law that it names.")
+
+
+def _check_confidence(proposal: Proposal) -> None:
+    confidence = proposal.confidence
+    if confidence is None or confidence.shape != proposal.tokens.shape:
+        raise BadProposal("shape", "Proposal.confidence does not have one entry per node.")
+    # Written so that NaN fails too.
+    if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
+        raise BadProposal("nan", "Proposal.confidence holds values outside 0 .. 1.")
