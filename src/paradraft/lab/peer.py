@@ -41,7 +41,9 @@ class TransformersPeer:
         )
         # A model's own generation_config would stop it at its end-of-sequence ids.
         self._model.generation_config = config
-        output = self._model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+        output: torch.Tensor = self._model.generate(  # type: ignore[operator]
+            input_ids=ids, attention_mask=mask, generation_config=config
+        )
         answers = output[:, longest:].tolist()
         return [_result(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
 
