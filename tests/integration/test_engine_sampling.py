@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run, text_of
-from support.fake_drafters import HalfRightDrafter, OracleDrafter, RandomTreeDrafter
-from support.stub_target import continue_plainly
 
 from paradraft.core.arrays import FloatArray
 from paradraft.core.errors import RequestRefused
 from paradraft.core.records import FinishReason
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
+from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run, text_of
+from support.fake_drafters import HalfRightDrafter, OracleDrafter, RandomTreeDrafter
+from support.stub_target import continue_plainly
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 
@@ -105,7 +105,14 @@ def lettered(prefix: tuple[int, ...]) -> FloatArray:
 @pytest.mark.parametrize("gamma", [0, 1, 3, 8, 15])
 @pytest.mark.parametrize(
     ("stop", "text"),
-    [("d", "bc"), ("cd", "b"), ("fgh", "bcde"), ("b", ""), ("mnopqrst", "bcdefghijkl"), ("za", "bcdefghijklmnopqrstuvwxy")],
+    [
+        ("d", "bc"),
+        ("cd", "b"),
+        ("fgh", "bcde"),
+        ("b", ""),
+        ("mnopqrst", "bcdefghijkl"),
+        ("za", "bcdefghijklmnopqrstuvwxy"),
+    ],
 )
 def test_a_stop_text_ends_the_text_wherever_it_completes_in_a_burst(gamma: int, stop: str, text: str) -> None:
     engine = build_engine(OracleDrafter(lettered), law=lettered, vocab_size=128, gamma=gamma, nodes=gamma)
@@ -170,7 +177,9 @@ def test_choices_of_one_request_differ_and_each_equals_its_plain_twin() -> None:
     params = SamplingParams(temperature=1.0, n=3, max_tokens=12)
     plain = run(build_engine(), request("a", PROMPT, params))
     neighbour = request("b", [1, 2, 3])
-    drafted = run(build_engine(RandomTreeDrafter(VOCAB, seed=1, law=LAW), nodes=8), request("a", PROMPT, params), neighbour)
+    drafted = run(
+        build_engine(RandomTreeDrafter(VOCAB, seed=1, law=LAW), nodes=8), request("a", PROMPT, params), neighbour
+    )
     texts = [ids_of(plain["a", choice]) for choice in range(3)]
     assert [ids_of(drafted["a", choice]) for choice in range(3)] == texts
     assert len({tuple(text) for text in texts}) == 3

@@ -5,10 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from support.byte_tokenizer import ByteTokenizer
-from support.fake_drafters import FakeDrafter
-from support.stub_target import Law, StubTarget, hashed_law
-
 from paradraft.core.ports import Drafter
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine, EngineOptions
@@ -17,6 +13,9 @@ from paradraft.engine.results import TokenEvent
 from paradraft.kv.pages import PageCache
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.rules import make_rule
+from support.byte_tokenizer import ByteTokenizer
+from support.fake_drafters import FakeDrafter
+from support.stub_target import Law, StubTarget, hashed_law
 
 VOCAB = 64
 LAW = hashed_law(VOCAB)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from support.stub_target import Law
 
 from paradraft.core.arrays import IntArray, ints, starts_of
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, DraftLaws, Plan, Proposal, Verdict
+from support.stub_target import Law
 
 
 class FakeDrafter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +18,14 @@ from paradraft.verify.rules import Rule
 from paradraft.verify.tree import ROOT, RowTree, Walk
 
 
-class RowFault(ProtocolError):
-    """The scores or the proposal of one row are unusable; `row` is its index in the batch."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Outcome:
+    """One row's part of the verdict."""
 
-    row = -1
+    path: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    origins: tuple[int, ...] = ()
+    failure: str | None = None
 
 
 class RuleAcceptor:
@@ -48,36 +53,34 @@ class RuleAcceptor:
     def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
         """Return the accepted path and the next token of every scored row; see core.ports.Acceptor.
 
-        Raises ProtocolError if scores, batch and proposal do not fit together, and RowFault, which names the row,
-        for logits that are not finite and for a tree that the rule cannot walk.
+        A row with logits that are not finite, or a tree that the rule cannot walk, is named in Verdict.failures; the
+        others do not notice. Raises ProtocolError if scores, batch and proposal do not fit together.
         """
         _check_shapes(batch, proposal, scores)
         best = scores.argmax() if any(_is_plainly_greedy(sampling) for sampling in batch.sampling) else ints([])
         outcomes = [self._row(batch, proposal, scores, best, index) for index in range(batch.num_rows)]
         return _verdict(outcomes)
 
-    def _row(
-        self, batch: Batch, proposal: Proposal, scores: Scores, best: IntArray, index: int
-    ) -> tuple[tuple[int, ...], list[int], list[int]]:
-        """Return path, tokens and origins of one row."""
-        num_scored = int(batch.num_scored[index])
-        if num_scored == 0:
-            return (), [], []
-        sampling, known = batch.sampling[index], batch.known(index)
-        root = int(scores.starts[index]) + num_scored - 1
+    def _row(self, batch: Batch, proposal: Proposal, scores: Scores, best: IntArray, index: int) -> _Outcome:
+        if not batch.is_complete(index):
+            return _Outcome()
         try:
-            tree = RowTree(proposal, index, start=len(known))
-            if _is_plainly_greedy(sampling):
-                walk = _walk_greedily(tree, scores, best, root)
-            else:
-                laws = _RowLaws(scores, root, sampling, known, tree)
-                walk = self._rule.walk(tree, laws.at, self._noise(sampling.seed, sampling.choice))
+            return self._walk(batch, proposal, scores, best, index)
         except ProtocolError as error:
-            fault = RowFault(f"Row {index} of the step: {error.problem}", remedy=error.remedy)
-            fault.row = index
-            raise fault from error
+            return _Outcome(failure=str(error))
+
+    def _walk(self, batch: Batch, proposal: Proposal, scores: Scores, best: IntArray, index: int) -> _Outcome:
+        sampling, known = batch.sampling[index], batch.known(index)
+        root = int(scores.starts[index]) + int(batch.num_scored[index]) - 1
+        tree = RowTree(proposal, index, start=len(known))
+        if _is_plainly_greedy(sampling):
+            walk = _walk_greedily(tree, scores, best, root)
+        else:
+            laws = _RowLaws(scores, root, sampling, known, tree)
+            walk = self._rule.walk(tree, laws.at, self._noise(sampling.seed, sampling.choice))
         tokens = [tree.tokens[node] for node in walk.path]
-        return walk.path, [*tokens, walk.token], [*[int(Origin.DRAFTED)] * len(tokens), _origin(tree, walk)]
+        origins = [int(Origin.DRAFTED)] * len(tokens)
+        return _Outcome(path=walk.path, tokens=(*tokens, walk.token), origins=(*origins, _origin(tree, walk)))
 
 
 class _RowLaws:
@@ -140,12 +143,12 @@ def _check_shapes(batch: Batch, proposal: Proposal, scores: Scores) -> None:
         )
 
 
-def _verdict(outcomes: list[tuple[tuple[int, ...], list[int], list[int]]]) -> Verdict:
-    paths, tokens, origins = zip(*outcomes, strict=True) if outcomes else ((), (), ())
+def _verdict(outcomes: list[_Outcome]) -> Verdict:
     return Verdict(
-        path_starts=starts_of([len(path) for path in paths]),
-        path=ints([node for path in paths for node in path]),
-        token_starts=starts_of([len(part) for part in tokens]),
-        tokens=ints([token for part in tokens for token in part]),
-        origins=ints([origin for part in origins for origin in part]),
+        path_starts=starts_of([len(outcome.path) for outcome in outcomes]),
+        path=ints([node for outcome in outcomes for node in outcome.path]),
+        token_starts=starts_of([len(outcome.tokens) for outcome in outcomes]),
+        tokens=ints([token for outcome in outcomes for token in outcome.tokens]),
+        origins=ints([origin for outcome in outcomes for origin in outcome.origins]),
+        failures=tuple((at, outcome.failure) for at, outcome in enumerate(outcomes) if outcome.failure is not None),
     )

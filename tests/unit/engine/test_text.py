@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from support.byte_tokenizer import EOS, ByteTokenizer
 
 from paradraft.engine.text import TextStream
+from support.byte_tokenizer import EOS, ByteTokenizer
 
 
 def feed(stream: TextStream, data: bytes) -> list[str]:

@@ -10,9 +10,7 @@ from paradraft.scheduling.scheduler import Scheduler
 
 
 def need(row: int, known: int, committed: int, *, remaining: int = 100, gamma: int | None = None) -> RowNeed:
-    return RowNeed(
-        row=row, known_len=known, committed=committed, remaining=remaining, gamma=gamma, max_chunk=2**31 - 1
-    )
+    return RowNeed(row=row, known_len=known, committed=committed, remaining=remaining, gamma=gamma, max_chunk=2**31 - 1)
 
 
 class FakeRows:

@@ -1,0 +1,94 @@
+"""What breaks, what is left, and that the others never notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paradraft.core.arrays import FloatArray
+from paradraft.core.records import FinishReason
+from paradraft.drafters.guard import GuardedDrafter
+from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
+from support.fake_drafters import BrokenDrafter, HalfRightDrafter, OracleDrafter
+from support.stub_target import continue_plainly
+
+PROMPT = [3, 1, 4, 1, 5]
+
+
+def poisoned(prefix: tuple[int, ...]) -> FloatArray:
+    """Not a number for prompts that begin with token 63."""
+    logits = LAW(prefix)
+    return np.full_like(logits, np.nan) if prefix[0] == 63 else logits
+
+
+def test_a_row_whose_logits_are_not_numbers_fails_alone() -> None:
+    engine = build_engine(HalfRightDrafter(LAW, VOCAB), law=poisoned)
+    events = run(engine, request("bad", [63, 1, 2]), request("good", PROMPT))
+    assert events["bad", 0][-1].finish_reason is FinishReason.ERROR
+    assert events["bad", 0][-1].error
+    good = continue_plainly(LAW, PROMPT, 24)
+    assert ids_of(events["good", 0]) == good
+    assert engine.pages.counts().held == 0
+
+
+def test_a_pass_that_fails_ends_its_rows_with_an_error_and_later_requests_are_served() -> None:
+    calls = 0
+
+    def law(prefix: tuple[int, ...]) -> FloatArray:
+        nonlocal calls
+        calls += 1
+        if calls == 10:
+            raise RuntimeError("out of memory")
+        return LAW(prefix)
+
+    engine = build_engine(law=law)
+    events = run(engine, request("a", PROMPT), request("b", PROMPT[::-1]))
+    assert {events[name, 0][-1].finish_reason for name in ("a", "b")} == {FinishReason.ERROR}
+    assert "out of memory" in (events["a", 0][-1].error or "")
+    assert engine.pages.counts().held == 0
+    assert answer(engine, PROMPT) == continue_plainly(LAW, PROMPT, 24)
+
+
+def test_a_drafter_that_raises_everywhere_costs_only_its_drafts() -> None:
+    guarded = GuardedDrafter(BrokenDrafter(), vocab_size=VOCAB)
+    engine = build_engine(guarded)
+    assert answer(engine, PROMPT) == continue_plainly(LAW, PROMPT, 24)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4])
+def test_an_aborted_request_frees_its_pages_at_once(steps: int) -> None:
+    engine = build_engine(OracleDrafter(LAW), max_step_tokens=3)
+    engine.add(request("gone", PROMPT))
+    engine.add(request("stays", PROMPT))
+    for _ in range(steps):
+        engine.step()
+    (last,) = engine.abort("gone")
+    assert last.finish_reason is FinishReason.ABORT
+    engine.pages.check()
+    events = run(engine)
+    assert events["stays", 0][-1].finish_reason is FinishReason.LENGTH
+    assert engine.pages.counts().held == 0
+    assert engine.abort("gone") == []
+
+
+def test_ends_of_every_kind_leave_the_same_number_of_pages_round_after_round() -> None:
+    plain = continue_plainly(LAW, PROMPT, 24)
+    engine = build_engine(HalfRightDrafter(LAW, VOCAB), eos_ids=(plain[9],))
+    free: list[int] = []
+    for _ in range(3):
+        for at in range(8):
+            engine.add(request(str(at), [*PROMPT[: 1 + at % 5], at]))
+        engine.step()
+        engine.abort("3")
+        run(engine)
+        free.append(engine.pages.num_free)
+    assert free == [free[0]] * 3
+
+
+def test_a_row_fills_the_whole_cache_and_ends_by_length() -> None:
+    engine = build_engine(OracleDrafter(LAW), num_pages=8, longest=32)
+    events = run(engine, request("a", PROMPT, replace(GREEDY, max_tokens=1000)))["a", 0]
+    assert events[-1].finish_reason is FinishReason.LENGTH
+    assert len(ids_of(events)) == 32 - len(PROMPT)
