@@ -1,0 +1,91 @@
+"""Logits and taps of one pass as the engine reads them, whatever device they live on.
+
+Legend: S scored positions, V vocabulary, T fed tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from paradraft.core.arrays import FloatArray, IntArray, ints
+from paradraft.core.errors import ProtocolError
+from paradraft.models.layout import PassLayout
+
+
+class TensorScores:
+    """Implements core.ports.Scores over tensors; on a GPU only what is asked for is copied to the host."""
+
+    def __init__(
+        self, layout: PassLayout, logits: Tensor, *, hidden: Mapping[int, Tensor], entropies: Mapping[int, Tensor]
+    ) -> None:
+        """Take logits [S, V] in fp32, and taps [T, hidden size] and entropies [T, heads] by layer."""
+        self.starts = layout.starts
+        self.fed_starts = layout.fed_starts
+        self._logits = logits
+        self._host = _to_host(logits) if logits.device.type == "cpu" else None
+        self._hidden = hidden
+        self._entropies = entropies
+
+    def argmax(self) -> IntArray:
+        """Return the id of the largest logit at each scored position, the lowest id on ties, [S]."""
+        if self._host is None:
+            return ints(self._logits.argmax(dim=-1).cpu().numpy())
+        # numpy stops at the first of equals as torch does, and is several times faster on one row
+        return ints(self._host.argmax(axis=-1))
+
+    def row(self, index: int) -> FloatArray:
+        """Return the logits at a scored position, [V], read-only."""
+        if self._host is not None:
+            return self._host[index]
+        return _to_host(self._logits[index])
+
+    def top(self, index: int, count: int) -> tuple[IntArray, FloatArray]:
+        """Return the ids and logits of the largest `count` at a scored position, by (-logit, id)."""
+        logits = self.row(index)
+        kept = min(count, len(logits))
+        if kept <= 0:
+            return ints([]), logits[:0]
+        least = np.partition(logits, len(logits) - kept)[len(logits) - kept]
+        above = np.flatnonzero(logits > least)
+        ids = np.concatenate([above, np.flatnonzero(logits == least)[: kept - len(above)]])
+        ids = ids[np.lexsort((ids, -logits[ids]))]
+        return ints(ids), logits[ids]
+
+    def hidden(self, layer: int) -> FloatArray:
+        """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
+        return _to_host(_asked(self._hidden, layer, "hidden states"))
+
+    def attention_entropy(self, layer: int) -> FloatArray:
+        """Return a layer's attention entropies, [T, heads]; raise ProtocolError if they were not asked for."""
+        return _to_host(_asked(self._entropies, layer, "attention entropies"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DoneTicket:
+    """The ticket of a pass that was queued or finished when submit returned; reading the scores waits for the rest."""
+
+    scores: TensorScores
+
+    def wait(self) -> TensorScores:
+        """Return the scores."""
+        return self.scores
+
+
+def _asked(taps: Mapping[int, Tensor], layer: int, what: str) -> Tensor:
+    if layer not in taps:
+        raise ProtocolError(
+            f"{what} of layer {layer} were not recorded; recorded layers: {sorted(taps) or 'none'}.",
+            remedy="Name the layer in the drafter's Needs.",
+        )
+    return taps[layer]
+
+
+def _to_host(values: Tensor) -> FloatArray:
+    array: FloatArray = values.to(device="cpu", dtype=torch.float32).numpy()
+    array.flags.writeable = False
+    return array
