@@ -48,7 +48,7 @@ def _check_owner(readers: dict[str, Reader], path: Path, owner: dict[str, Path] 
 
 def _open_safetensors(path: Path) -> dict[str, Reader]:
     try:
-        handle = safe_open(path, framework="pt")
+        handle: Any = safe_open(path, framework="pt")  # its methods carry no types
         names = list(handle.keys())
         kinds = {name: handle.get_slice(name).get_dtype() for name in names}
     except (SafetensorError, OSError) as error:
