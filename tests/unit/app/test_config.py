@@ -32,7 +32,7 @@ def test_a_file_is_read_and_its_errors_name_it(tmp_path: Path) -> None:
     file.write_text('model = "m"\ngamma = 2\n')
     assert read_config(file) == Config(model="m", gamma=2)
     file.write_text("gamma = = 2")
-    with pytest.raises(ConfigError, match="paradraft.toml"):
+    with pytest.raises(ConfigError, match=r"paradraft\.toml"):
         read_config(file)
-    with pytest.raises(ConfigError, match="missing.toml"):
+    with pytest.raises(ConfigError, match=r"missing\.toml"):
         read_config(tmp_path / "missing.toml")
