@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from paradraft.core.arrays import IntArray, ints
+from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ProtocolError
 from paradraft.kv.pool import PagePool
 from paradraft.kv.prefix import PageContent, content_after, packed
 from paradraft.kv.records import Checkpoint, Moves
 from paradraft.kv.table import PageTable
-
-_NO_SLOTS = ints([])
-_NO_SLOTS.flags.writeable = False
-_NO_MOVES = Moves(sources=_NO_SLOTS, destinations=_NO_SLOTS)
 
 
 class Lease:
@@ -131,8 +125,7 @@ class Lease:
         end = base + len(steps)
         if not self._fits_slice(num_kept, steps) or len(tokens) < end:
             self._refuse_commit(num_kept, steps, len(tokens))
-        is_chain = not steps or steps[-1] == len(steps) - 1
-        moves = _NO_MOVES if is_chain else self._moves(base, steps)
+        moves = self._table.moves(base, steps, self._pool.page_size)
         self.committed = end
         self.staged = 0
         if end // self._pool.page_size > len(self._contents):
@@ -176,14 +169,6 @@ class Lease:
         self._capacity = -1
         self.committed = self.staged = 0
         self._on_close(self)
-
-    def _moves(self, base: int, steps: list[int]) -> Moves:
-        places = [index for index, step in enumerate(steps) if step != index]
-        size = self._pool.page_size
-        sources = self._table.flat([base + steps[index] for index in places], size)
-        destinations = self._table.flat([base + index for index in places], size)
-        slots = np.array((sources, destinations), dtype=np.int32)
-        return Moves(sources=slots[0], destinations=slots[1])
 
     def _publish(self, tokens: IntArray) -> None:
         size, contents = self._pool.page_size, self._contents

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from paradraft.core.arrays import IntArray
+from paradraft.core.arrays import IntArray, ints
+from paradraft.kv.records import Moves
+
+_NO_SLOTS = ints([])
+_NO_SLOTS.flags.writeable = False
+_NO_MOVES = Moves(sources=_NO_SLOTS, destinations=_NO_SLOTS)
 
 
 class PageTable:
@@ -42,7 +47,16 @@ class PageTable:
         self._buffer, self.pages, self.num_runs = self._buffer.copy(), [], 0
         self.extend(kept)
 
-    def flat(self, slots: list[int], page_size: int) -> list[int]:
-        """Return the cache slots (page * page_size + offset) of logical slots."""
+    def moves(self, base: int, steps: list[int], page_size: int) -> Moves:
+        """Return the copies that bring logical slots base + steps[i] to base + i; steps increase strictly."""
+        if not steps or steps[-1] == len(steps) - 1:
+            return _NO_MOVES
+        places = [index for index, step in enumerate(steps) if step != index]
+        sources = self._flat([base + steps[index] for index in places], page_size)
+        destinations = self._flat([base + index for index in places], page_size)
+        slots = np.array((sources, destinations), dtype=np.int32)
+        return Moves(sources=slots[0], destinations=slots[1])
+
+    def _flat(self, slots: list[int], page_size: int) -> list[int]:
         pages = self.pages
         return [pages[slot // page_size] * page_size + slot % page_size for slot in slots]
