@@ -192,22 +192,3 @@ class Verdict:
     def origins_of(self, index: int) -> IntArray:
         """Return the Origin of each token of the row at this index."""
         return self.origins[self.token_starts[index] : self.token_starts[index + 1]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepStats:
-    """Counts and seconds of one step."""
-
-    num_rows: int
-    num_pending: int
-    num_nodes: int
-    num_accepted: int
-    num_committed: int
-    drafted_by_depth: tuple[int, ...]  # rows that had a node at depth i+1
-    accepted_by_depth: tuple[int, ...]
-    drafted_by_source: tuple[int, ...]
-    accepted_by_source: tuple[int, ...]
-    seconds: dict[str, float]  # by verb: plan, propose, score, accept, commit
-    pages_held: int
-    pages_free: int
-    cache_reuse_ratio: float

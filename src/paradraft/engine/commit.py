@@ -19,11 +19,14 @@ class Outcome:
     """What a step did to one row."""
 
     row: int
-    num_drafted: int  # levels that had a node
-    num_accepted: int
-    num_kept: int
-    event: TokenEvent | None  # None: a chunk of the prompt went in, nothing came out
-    has_ended: bool
+    round: Round | None = None  # None: no token was chosen (a chunk of a prompt, or a failure)
+    event: TokenEvent | None = None
+    has_ended: bool = False
+
+    @property
+    def num_kept(self) -> int:
+        """Return the number of tokens that went into the answer."""
+        return self.round.num_kept if self.round is not None else 0
 
 
 class Committer:
@@ -61,7 +64,7 @@ class Committer:
         self, row: Row, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict, index: int
     ) -> Outcome:
         if not batch.is_complete(index):
-            return Outcome(row=row.number, num_drafted=0, num_accepted=0, num_kept=0, event=None, has_ended=False)
+            return Outcome(row=row.number)
         generation = row.generation
         tokens, path = verdict.tokens_of(index), verdict.path_of(index)
         room = generation.remaining
@@ -69,28 +72,19 @@ class Committer:
         event = generation.take(tokens, verdict.origins_of(index), logprobs)
         kept = len(event.token_ids)
         low, high = int(proposal.starts[index]), int(proposal.starts[index + 1])
-        depths = tuple(proposal.depths[low:high].tolist())
         is_decoding = int(batch.num_pending[index]) == 1
-        generation.tally.add_round(
-            Round(
-                node_depths=depths,
-                node_sources=tuple(proposal.sources[low:high].tolist()),
-                path=tuple(path.tolist()),
-                num_kept=kept,
-                is_counted=is_decoding and kept == len(tokens) and room > self._reach(generation),
-            )
+        done = Round(
+            node_depths=tuple(proposal.depths[low:high].tolist()),
+            node_sources=tuple(proposal.sources[low:high].tolist()),
+            path=tuple(path.tolist()),
+            num_kept=kept,
+            is_counted=is_decoding and kept == len(tokens) and room > self._reach(generation),
         )
+        generation.tally.add_round(done)
         has_ended = generation.finish_reason is not None
         if has_ended:
             event = generation.closing(event)
-        return Outcome(
-            row=row.number,
-            num_drafted=max(depths, default=0),
-            num_accepted=len(path),
-            num_kept=kept,
-            event=event,
-            has_ended=has_ended,
-        )
+        return Outcome(row=row.number, round=done, event=event, has_ended=has_ended)
 
     def _reach(self, generation: Generation) -> int:
         """Return the depth the row would draft if no limit were near."""
@@ -127,4 +121,4 @@ def _take_prompt_logprobs(generation: Generation, batch: Batch, scores: Scores, 
 def _failure(row: Row, reason: str) -> Outcome:
     row.lease.commit(0, ints([]), row.generation.tokens)
     event = row.generation.end(FinishReason.ERROR, reason)
-    return Outcome(row=row.number, num_drafted=0, num_accepted=0, num_kept=0, event=event, has_ended=True)
+    return Outcome(row=row.number, event=event, has_ended=True)

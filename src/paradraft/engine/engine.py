@@ -104,6 +104,7 @@ class Engine:
             return self._fail_running(f"{type(error).__name__}: {error}")
         self.totals.add_seconds("step", self._clock() - begun)
         self.totals.steps += 1
+        self.totals.cache_reuse_ratio = self.pages.note_step()
         for outcome in outcomes:
             self._settle(outcome)
         return [outcome.event for outcome in outcomes if outcome.event is not None]
@@ -129,7 +130,9 @@ class Engine:
 
     def _settle(self, outcome: Outcome) -> None:
         self.totals.committed += outcome.num_kept
-        self._step.scheduler.observe(outcome.row, outcome.num_drafted, outcome.num_accepted)
+        if outcome.round is not None:
+            self.totals.tally.add_round(outcome.round)
+            self._step.scheduler.observe(outcome.row, outcome.round.num_levels, len(outcome.round.path))
         if outcome.has_ended:
             self._rows.retire(self._rows.release(outcome.row))
             self.totals.finished += 1

@@ -19,6 +19,11 @@ class Round:
     is_counted: bool  # a decoding round that no stop or limit cut short
 
     @property
+    def num_levels(self) -> int:
+        """Return the depth of the proposal."""
+        return max(self.node_depths, default=0)
+
+    @property
     def num_dropped(self) -> int:
         """Return the accepted nodes that came behind a stop or a limit."""
         return max(0, len(self.path) - self.num_kept)
@@ -50,7 +55,7 @@ class Tally:
         counts["accepted"] += len(done.path)
         counts["dropped"] += done.num_dropped
         # By depth a tree counts once: was there a node, did one stand.
-        _count(self._drafted_by_depth, range(max(done.node_depths)))
+        _count(self._drafted_by_depth, range(done.num_levels))
         _count(self._accepted_by_depth, range(len(done.path)))
         _count(self._drafted_by_source, _bits(done.node_sources))
         _count(self._accepted_by_source, _bits([done.node_sources[node] for node in done.path]))
@@ -83,9 +88,10 @@ class Totals:
 
     steps: int = 0
     committed: int = 0
-    prompt_tokens: int = 0
     finished: int = 0
     failed: int = 0
+    cache_reuse_ratio: float = 0.0  # of the last step: positions read from shared pages over all positions read
+    tally: Tally = field(default_factory=Tally)  # all rows together
     seconds: dict[str, float] = field(default_factory=dict)  # by verb
     passes: dict[int, list[float]] = field(default_factory=dict)  # tokens fed -> [passes, seconds]
 
