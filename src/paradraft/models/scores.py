@@ -40,9 +40,10 @@ class TensorScores:
 
     def row(self, index: int) -> FloatArray:
         """Return the logits at a scored position, [V], read-only."""
-        if self._host is not None:
-            return self._host[index]
-        return _to_host(self._logits[index])
+        if self._host is None:
+            return _to_host(self._logits[index])
+        logits: FloatArray = self._host[index]
+        return logits
 
     def top(self, index: int, count: int) -> tuple[IntArray, FloatArray]:
         """Return the ids and logits of the largest `count` at a scored position, by (-logit, id)."""

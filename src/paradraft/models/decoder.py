@@ -1,0 +1,189 @@
+"""One decoder for llama, mistral, qwen2, qwen3, smollm and their kin; configuration values tell them apart.
+
+Legend: T fed tokens, C hidden size, H query heads, N key heads, D head size, F feed-forward size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+from paradraft.models.attention import AttentionTerms, attend, attention_entropy
+from paradraft.models.decoder_config import DecoderConfig
+from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD, WeightReader, check_names, expected_shapes
+from paradraft.models.kv_store import KvStore
+from paradraft.models.layout import PassLayout, Window
+from paradraft.models.linear import Kernels, Linear, choose_kernels
+from paradraft.models.norms import RmsNorm
+from paradraft.models.rope import Rotation, inverse_frequencies, rotate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Layer:
+    """The parts of one decoder layer."""
+
+    window: Window
+    has_rope: bool
+    input_norm: RmsNorm
+    query_key_value: Linear
+    query_norm: RmsNorm | None
+    key_norm: RmsNorm | None
+    output: Linear
+    inner_norm: RmsNorm
+    gate_up: Linear
+    down: Linear
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taps:
+    """Which layers' hidden states and attention entropies a pass records; layers count from 0, -1 is the embedding."""
+
+    hidden_layers: Set[int] = frozenset()
+    entropy_layers: Set[int] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PassResult:
+    """What a pass leaves behind."""
+
+    logits: Tensor  # [S, V] fp32 at the scored positions
+    hidden: Mapping[int, Tensor]  # by layer, [T, C]
+    entropies: Mapping[int, Tensor]  # by layer, [T, H]
+
+
+class Decoder:
+    """The weights of a model and the pass over them. It keeps nothing between passes."""
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        *,
+        embedding: Tensor,
+        layers: tuple[Layer, ...],
+        final_norm: RmsNorm,
+        head: Linear,
+        rotation: Rotation,
+        kernels_note: str,
+        weight_bytes: int,
+    ) -> None:
+        self.config = config
+        self.dtype, self.device = embedding.dtype, embedding.device
+        self.kernels_note = kernels_note
+        self.weight_bytes = weight_bytes
+        self._embedding = embedding
+        self._layers = layers
+        self._final_norm = final_norm
+        self._head = head
+        self._rotation = rotation
+        self._terms = AttentionTerms(scale=config.head_dim**-0.5)
+
+    def run(self, layout: PassLayout, store: KvStore, taps: Taps) -> PassResult:
+        """Run one pass: write the cache of the fed tokens, return logits and what taps asks for."""
+        hidden: dict[int, Tensor] = {}
+        entropies: dict[int, Tensor] = {}
+        cos, sin = self._rotation.at(layout.positions)
+        states = functional.embedding(layout.tokens, self._embedding)
+        if -1 in taps.hidden_layers:
+            hidden[-1] = states
+        for number, layer in enumerate(self._layers):
+            queries = self._project(layer, number, states, layout, store, (cos, sin))
+            spans = layout.spans[layer.window]
+            if number in taps.entropy_layers:
+                entropies[number] = attention_entropy(queries, store, number, spans, self._terms)
+            states = layer.output.add_to(states, attend(queries, store, number, spans, self._terms))
+            states = layer.down.add_to(states, _gated(layer.gate_up(layer.inner_norm(states))))
+            if number in taps.hidden_layers:
+                hidden[number] = states
+        return PassResult(logits=self._logits(states, layout), hidden=hidden, entropies=entropies)
+
+    def _project(
+        self,
+        layer: Layer,
+        number: int,
+        states: Tensor,
+        layout: PassLayout,
+        store: KvStore,
+        angles: tuple[Tensor, Tensor],
+    ) -> Tensor:
+        """Write the layer's keys and values of states [T, C] to the cache and return its queries [T, H, D]."""
+        config = self.config
+        heads, key_heads = config.num_heads, config.num_key_heads
+        projected = layer.query_key_value(layer.input_norm(states)).view(len(states), -1, config.head_dim)
+        turned, values = projected[:, : heads + key_heads], projected[:, heads + key_heads :]
+        if layer.query_norm is not None and layer.key_norm is not None:
+            turned = torch.cat((layer.query_norm(turned[:, :heads]), layer.key_norm(turned[:, heads:])), dim=1)
+        if layer.has_rope:
+            turned = rotate(turned, *angles)
+        store.append(number, turned[:, heads:], values, layout.slots)
+        return turned[:, :heads]
+
+    def _logits(self, states: Tensor, layout: PassLayout) -> Tensor:
+        """Return the logits of states [T, C] at the scored positions, fp32 (float64 stays)."""
+        scored = states if layout.scored is None else states.index_select(0, layout.scored)
+        if not len(scored):
+            return torch.empty(0, self.config.vocab_size, device=states.device)
+        logits = self._head(self._final_norm(scored))
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def _gated(gate_up: Tensor) -> Tensor:
+    """Return silu(gate) * up of [T, 2F], [T, F]."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return functional.silu(gate).mul_(up)
+
+
+def build_decoder(
+    config: DecoderConfig, tensors: Mapping[str, Tensor], *, dtype: torch.dtype, device: torch.device
+) -> Decoder:
+    """Return the decoder over these tensors in Hugging Face names.
+
+    Each is looked up once and converted, so a lazy mapping never holds the whole model twice. Raises ModelError
+    naming tensors that are missing, foreign, misshapen or not finite.
+    """
+    check_names(config, tensors)
+    shapes = expected_shapes(config)
+    reader = WeightReader(tensors=tensors, shapes=shapes, dtype=dtype, device=device)
+    kernels = choose_kernels(dtype, device)
+    embedding = reader.read(EMBEDDING)
+    head = embedding if config.is_tied else reader.read(HEAD)
+    frequencies = inverse_frequencies(
+        config.rope, config.head_dim, positions=config.max_positions, trained_positions=config.trained_positions
+    )
+    return Decoder(
+        config,
+        embedding=embedding,
+        layers=tuple(_build_layer(config, number, reader, kernels) for number in range(config.num_layers)),
+        final_norm=RmsNorm(reader.read(FINAL_NORM), config.norm_eps),
+        head=kernels.layer(head, None),
+        rotation=Rotation(frequencies.to(device), attention_factor=config.rope.attention_factor, dtype=dtype),
+        kernels_note=kernels.note,
+        weight_bytes=sum(torch.Size(shape).numel() for shape in shapes.values()) * dtype.itemsize,
+    )
+
+
+def _build_layer(config: DecoderConfig, number: int, reader: WeightReader, kernels: Kernels) -> Layer:
+    prefix = f"model.layers.{number}."
+
+    def norm(name: str) -> RmsNorm:
+        return RmsNorm(reader.read(f"{prefix}{name}.weight"), config.norm_eps)
+
+    def linear(*names: str) -> Linear:
+        weight = reader.read_joined([f"{prefix}{name}.weight" for name in names])
+        return kernels.layer(weight, reader.read_optional([f"{prefix}{name}.bias" for name in names]))
+
+    return Layer(
+        window=config.windows[number],
+        has_rope=config.has_rope[number],
+        input_norm=norm("input_layernorm"),
+        query_key_value=linear("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        query_norm=norm("self_attn.q_norm") if config.has_head_norms else None,
+        key_norm=norm("self_attn.k_norm") if config.has_head_norms else None,
+        output=linear("self_attn.o_proj"),
+        inner_norm=norm("post_attention_layernorm"),
+        gate_up=linear("mlp.gate_proj", "mlp.up_proj"),
+        down=linear("mlp.down_proj"),
+    )

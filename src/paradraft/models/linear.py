@@ -1,0 +1,110 @@
+"""Linear layers with weights laid out for the machine.
+
+On a CPU, oneDNN multiplies faster by weights it may reorder once: measured on SmolLM2-135M, one thread, all linear
+layers of a pass in bf16 take 17 ms instead of 26 (1 token), 18 instead of 28 (8 tokens) and 55 instead of 74 (256).
+In fp32 that holds for layers that widen (8 tokens: 27 ms instead of 49 for gate and up) and not for the others.
+The operators are private to torch, so a build without them falls back to the plain layer and says so.
+Legend: T tokens, I inputs, O outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+
+class Linear(Protocol):
+    """A linear layer."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return inputs [T, I] times the weight plus the bias, [T, O]."""
+        ...
+
+    def add_to(self, residual: Tensor, inputs: Tensor) -> Tensor:
+        """Return residual [T, O] plus the layer's outputs; residual stays as it is."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernels:
+    """How linear layers of one model are run, and why not faster if so."""
+
+    reorder: Callable[[Tensor], Tensor] | None
+    note: str
+
+    def layer(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        """Return the layer for weight [O, I] and bias [O]."""
+        widens = weight.shape[0] > weight.shape[1]
+        if self.reorder is None or (weight.dtype == torch.float32 and not widens):
+            return PlainLinear(weight, bias)
+        return ReorderedLinear(self.reorder(weight), bias)
+
+
+class PlainLinear:
+    """A layer that torch runs as it finds it."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight = weight
+        self._bias = bias
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return inputs [T, I] times the weight plus the bias, [T, O]."""
+        return functional.linear(inputs, self._weight, self._bias)
+
+    def add_to(self, residual: Tensor, inputs: Tensor) -> Tensor:
+        """Return residual [T, O] plus the layer's outputs."""
+        return functional.linear(inputs, self._weight, self._bias).add_(residual)
+
+
+class ReorderedLinear:
+    """A layer whose weight only oneDNN can read; adding to a residual is part of the multiplication."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight = weight
+        self._bias = bias
+        self._multiply = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001  # no public name
+        self._multiply_add = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001  # no public name
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return inputs [T, I] times the weight plus the bias, [T, O]."""
+        outputs: Tensor = self._multiply(inputs, self._weight, self._bias, "none", [], "")
+        return outputs
+
+    def add_to(self, residual: Tensor, inputs: Tensor) -> Tensor:
+        """Return residual [T, O] plus the layer's outputs."""
+        outputs: Tensor = self._multiply_add(inputs, residual, self._weight, self._bias, "add")
+        return outputs
+
+
+def choose_kernels(dtype: torch.dtype, device: torch.device) -> Kernels:
+    """Return the fastest way this build of torch offers, after trying it out."""
+    if device.type != "cpu":
+        return Kernels(reorder=None, note=f"linear layers by torch on {device.type}")
+    if dtype not in (torch.float32, torch.bfloat16):
+        return Kernels(reorder=None, note=f"linear layers by torch; weights in {dtype} are not reordered")
+    try:
+        _try_out(dtype)
+    except (AttributeError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        return Kernels(reorder=None, note=f"linear layers by torch; reordering is not available here: {reason}")
+    return Kernels(reorder=_reorder, note="linear layers by oneDNN with reordered weights")
+
+
+def _reorder(weight: Tensor) -> Tensor:
+    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001  # no public name
+    return reordered
+
+
+def _try_out(dtype: torch.dtype) -> None:
+    """Raise if an operator is missing, does not run, or does not compute what the plain layer does."""
+    weight = torch.arange(-24.0, 24.0).view(6, 8).to(dtype) / 8
+    inputs, residual = torch.ones(2, 8, dtype=dtype), torch.ones(2, 6, dtype=dtype)
+    layer, plain = ReorderedLinear(_reorder(weight), None), PlainLinear(weight, None)
+    pairs = (layer(inputs), plain(inputs)), (layer.add_to(residual, inputs), plain.add_to(residual, inputs))
+    if not all(torch.allclose(ours, theirs, rtol=0.02) for ours, theirs in pairs):
+        raise RuntimeError("its results differ from those of the plain layer")

@@ -1,0 +1,108 @@
+"""The torch runner: the built-in decoder behind the target's port, on a CPU or a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from paradraft.core.arrays import IntArray
+from paradraft.core.errors import ProtocolError
+from paradraft.core.ports import Limits, Needs
+from paradraft.core.records import Batch, Proposal
+from paradraft.models.decoder import Decoder, Taps, build_decoder
+from paradraft.models.decoder_config import read_decoder_config
+from paradraft.models.kv_store import KvShape, KvStore
+from paradraft.models.layout import LayoutNeeds, lay_out
+from paradraft.models.scores import DoneTicket, TensorScores
+
+NO_NEEDS = Needs(sources=())
+
+
+class TorchRunner:
+    """Implements core.ports.Target over a decoder. It owns the cache tensors; pages are given out elsewhere."""
+
+    def __init__(
+        self, decoder: Decoder, *, num_pages: int, page_size: int, needs: Needs | None = None, name: str = ""
+    ) -> None:
+        """Set aside the cache; needs says which hidden states and entropies every pass records."""
+        config = decoder.config
+        shape = KvShape(
+            num_layers=config.num_layers,
+            num_heads=config.num_key_heads,
+            key_dim=config.head_dim,
+            value_dim=config.head_dim,
+        )
+        self.limits = Limits(
+            name=name or config.model_type,
+            runner=f"torch ({decoder.kernels_note})",
+            dtype=str(decoder.dtype).removeprefix("torch."),
+            vocab_size=config.vocab_size,
+            num_layers=config.num_layers,
+            hidden_size=config.hidden_size,
+            max_positions=config.max_positions,
+            num_pages=num_pages,
+            page_size=page_size,
+            bytes_per_token=shape.bytes_per_token(decoder.dtype),
+            weight_bytes=decoder.weight_bytes,
+        )
+        self._decoder: Decoder | None = decoder
+        self._store = KvStore(
+            shape, num_pages=num_pages, page_size=page_size, dtype=decoder.dtype, device=decoder.device
+        )
+        self._taps = _taps(needs or NO_NEEDS, config.num_layers)
+        self._layout_needs = LayoutNeeds(
+            windows=tuple(dict.fromkeys(config.windows)),
+            num_groups=config.num_heads // config.num_key_heads,
+            dtype=decoder.dtype,
+            device=decoder.device,
+        )
+
+    @staticmethod
+    def build(
+        config: Mapping[str, object],
+        tensors: Mapping[str, Tensor],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        num_pages: int,
+        page_size: int,
+        needs: Needs | None = None,
+    ) -> TorchRunner:
+        """Return a runner for a Hugging Face configuration and its tensors; raises what its two parts raise."""
+        decoder = build_decoder(read_decoder_config(config), tensors, dtype=dtype, device=device)
+        return TorchRunner(decoder, num_pages=num_pages, page_size=page_size, needs=needs)
+
+    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
+        """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
+        decoder = self._decoder
+        if decoder is None:
+            raise ProtocolError("The target is closed.", remedy="Build another one.")
+        with torch.inference_mode():
+            layout = lay_out(batch, proposal, self._layout_needs)
+            result = decoder.run(layout, self._store, self._taps)
+        scores = TensorScores(layout, result.logits, hidden=result.hidden, entropies=result.entropies)
+        return DoneTicket(scores=scores)
+
+    def move(self, sources: IntArray, destinations: IntArray) -> None:
+        """Copy cache slots; all are read before any is written."""
+        with torch.inference_mode():
+            self._store.move(sources, destinations)
+
+    def close(self) -> None:
+        """Free weights and cache."""
+        self._decoder = None
+        self._store.close()
+
+
+def _taps(needs: Needs, num_layers: int) -> Taps:
+    for layer in (*needs.hidden_layers, *needs.entropy_layers):
+        low = -1 if layer in needs.hidden_layers and layer not in needs.entropy_layers else 0
+        if not low <= layer < num_layers:
+            raise ProtocolError(
+                f"Layer {layer} cannot be tapped: the model has layers 0 to {num_layers - 1}, and -1, the embedding, "
+                "has no attention.",
+                remedy="Correct the drafter's Needs.",
+            )
+    return Taps(hidden_layers=frozenset(needs.hidden_layers), entropy_layers=frozenset(needs.entropy_layers))
