@@ -17,6 +17,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
 from paradraft.engine.request import Request
 from paradraft.engine.results import GenerationResult, TokenEvent
+from paradraft.models.load import ModelIdentity
 
 Prompt = str | Sequence[int]
 EventHook = Callable[[TokenEvent], None]
@@ -54,6 +55,11 @@ class LLM:
     def limits(self) -> Limits:
         """Return what the target is and can take."""
         return self._assembly.engine.limits
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Return which weights these are, with their hash."""
+        return self._assembly.model.identity
 
     def summary(self) -> str:
         """Return a line that says what runs, on which path, and whether the output is exact."""

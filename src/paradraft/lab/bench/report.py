@@ -32,6 +32,7 @@ class Measured:
     prompt_set: PromptSet
     plan: BenchPlan
     prompt_processing: Sequence[PromptTime] = ()
+    notes: Sequence[str] = ()  # to stand among the warnings
 
 
 def build_report(measured: Measured, provenance: Provenance, *, baselines: Sequence[str] = (PLAIN,)) -> BenchReport:
@@ -139,7 +140,7 @@ def _break_even(full: Sequence[Run], plain: Sequence[Run], tau: float, plan: Ben
 
 
 def _warnings(measured: Measured, reports: Sequence[ArmReport], speedups: Sequence[Speedup]) -> list[str]:
-    warnings = []
+    warnings = list(measured.notes)
     if measured.prompt_set.repeated:
         warnings.append(
             f"{len(measured.prompt_set.repeated)} repeated prompts were left out: repeats flatter drafters."

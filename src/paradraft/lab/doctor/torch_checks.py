@@ -10,7 +10,7 @@ from paradraft.lab.doctor.findings import Finding, fail, ok, warn
 _FLAT_PASS = 2.0  # 8 rows for at most this many times the cost of 1
 _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}  # oldest NVIDIA driver branch of each CUDA major version
 _ARM = ("aarch64", "arm64")
-_BF16 = {"avx512_bf16": "AVX512-BF16", "amx_bf16": "AMX-BF16", "bf16": "ARM-BF16"}
+_BF16 = {"avx512_bf16": "AVX512-BF16", "amx_bf16": "AMX-BF16"}
 
 
 def check_arm(facts: Facts) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def check_dtype(facts: Facts) -> Iterator[Finding]:
         speed = f", {times['bf16'][0]:.0f} ms a trial pass" if "bf16" in times else ""
         yield ok("dtype", f"bf16: {', '.join(_BF16[flag] for flag in flags)} computes it{speed}")
     else:
-        yield ok("dtype", "fp32: this processor has no bf16 instructions, so bf16 would save memory but no time")
+        yield ok("dtype", "fp32: AVX512-BF16 and AMX are absent, so bf16 would save memory but hardly any time")
 
 
 def check_torch(facts: Facts) -> Iterator[Finding]:

@@ -1,0 +1,123 @@
+"""`paradraft generate`: one prompt, its answer as it comes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paradraft.cli import options
+from paradraft.cli.settings import build_config, build_sampling
+from paradraft.core.errors import ConfigError
+from paradraft.core.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from paradraft.app.llm import LLM
+
+EXAMPLES = (
+    'paradraft generate "Name three rivers in France."',
+    'paradraft generate "Write a haiku." --temperature 0.8 --seed 7 --set top_p=0.9',
+    'echo "Fix the spelling: teh cat" | paradraft generate --colour',
+    'paradraft generate "Once upon a time" --raw --drafter none --json',
+)
+
+
+def generate(
+    prompt: Annotated[str | None, typer.Argument(help="What to ask; read from standard input if left out.")] = None,
+    model: options.Model = None,
+    drafter: options.Drafter = None,
+    rule: options.Rule = None,
+    gamma: options.Gamma = None,
+    dtype: options.Dtype = None,
+    temperature: options.Temperature = 0.0,
+    seed: options.Seed = None,
+    max_tokens: options.MaxTokens = 256,
+    system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Take the prompt as it stands, without chat template.")] = False,
+    colour: Annotated[bool, typer.Option("--colour", "--color", help="Colour tokens by where they came from.")] = False,
+    as_json: options.AsJson = False,
+    config: options.ConfigFile = None,
+    settings: options.Settings = None,
+) -> None:
+    """Answer a prompt, streaming the text; a line of figures goes to standard error.
+
+    --set takes options (see `docs/usage.md`) and sampling parameters such as top_p, top_k, min_p and stop.
+    """
+    from paradraft.cli.opening import open_llm
+
+    chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
+    params = build_sampling(settings, temperature=temperature, seed=seed, max_tokens=max_tokens)
+    text = _read_prompt(prompt)
+    with open_llm(chosen) as llm:
+        ids = llm.tokenizer.encode(text) if raw else llm.encode_chat(_messages(system, text))
+        if as_json:
+            _print_json(llm, ids, params)
+        else:
+            _stream(llm, ids, params, is_coloured=colour)
+
+
+def _read_prompt(prompt: str | None) -> str:
+    if prompt is None and sys.stdin.isatty():
+        raise ConfigError("There is no prompt.", remedy="Give it as an argument or on standard input.")
+    text = sys.stdin.read().rstrip("\n") if prompt is None else prompt
+    if not text:
+        raise ConfigError("The prompt is empty.", remedy="Give it as an argument or on standard input.")
+    return text
+
+
+def _messages(system: str | None, text: str) -> list[dict[str, str]]:
+    messages = [{"role": "user", "content": text}]
+    return messages if system is None else [{"role": "system", "content": system}, *messages]
+
+
+def _stream(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bool) -> None:
+    from paradraft.cli.colours import legend, paint
+    from paradraft.cli.console import err, out
+
+    console, notes = out(), err()
+    notes.print(llm.summary(), style="dim")
+    count = 0
+    start = perf_counter()
+    for event in llm.stream(ids, params):
+        count += len(event.token_ids)
+        console.print(paint(event.pieces, event.origins) if is_coloured else event.text, end="", markup=False)
+        console.file.flush()
+        if event.stats is not None:
+            seconds = perf_counter() - start
+            console.print()
+            if is_coloured:
+                notes.print(legend())
+            if event.error is not None:
+                notes.print(f"error: {event.error}", style="red", markup=False)
+            notes.print(
+                f"{count} tokens in {seconds:.2f} s ({count / seconds:.1f} tokens/s), tau {event.stats.tau:.2f}, "
+                f"acceptance {event.stats.acceptance_rate:.0%}, ended by {event.finish_reason}",
+                style="dim",
+            )
+
+
+def _print_json(llm: LLM, ids: list[int], params: SamplingParams) -> None:
+    start = perf_counter()
+    [result] = llm.generate([ids], [params])
+    seconds = perf_counter() - start
+    choices = [
+        {
+            "text": choice.text,
+            "token_ids": choice.token_ids,
+            "origins": [origin.name.lower() for origin in choice.origins],
+            "finish_reason": choice.finish_reason,
+            "stop_reason": choice.stop_reason,
+            "error": choice.error,
+            "seed": choice.seed,
+            "tau": choice.stats.tau,
+            "acceptance_rate": choice.stats.acceptance_rate,
+            "stats": asdict(choice.stats),
+        }
+        for choice in result.choices
+    ]
+    answer = {"summary": llm.summary(), "prompt_tokens": len(ids), "seconds": seconds, "choices": choices}
+    print(json.dumps(answer, ensure_ascii=False))

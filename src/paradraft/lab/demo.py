@@ -1,0 +1,133 @@
+"""The same prompts answered twice, plainly and speculatively, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from paradraft.core.ports import Clock
+from paradraft.core.sampling import SamplingParams
+from paradraft.engine.results import Completion
+from paradraft.lab.bench.measures import add_stats
+from paradraft.lab.ports import Progress, Speaker, unwatched
+
+_WARM_UP_TOKENS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoPrompt:
+    """What is asked, and what kind of request it stands for."""
+
+    kind: str
+    text: str
+
+
+# Requests whose answers repeat much of their prompt: there a drafter that looks text up guesses well.
+PROMPTS = (
+    DemoPrompt(
+        kind="rewriting a text",
+        text=(
+            "Correct the spelling and return the whole text.\n\n"
+            "The libary opens at nine in the morning and closes at six in the evening. Visitors may borrow up to five "
+            "books for three weeks. The reading room on the second floor is quiet, and the garden behind the libary is "
+            "open to everybody. The libary is closed on public holidays."
+        ),
+    ),
+    DemoPrompt(
+        kind="editing code",
+        text=(
+            "Rename the variable `total` to `price` and return the whole code.\n\n"
+            "```python\n"
+            "def add_tax(total, rate):\n"
+            "    tax = total * rate\n"
+            "    return total + tax\n\n\n"
+            "def add_discount(total, discount):\n"
+            "    saved = total * discount\n"
+            "    return total - saved\n"
+            "```"
+        ),
+    ),
+    DemoPrompt(
+        kind="filling in a structured list",
+        text=(
+            "Write the numbers from 1 to 8 as a list. Each line has the form "
+            "`- number 1: the square of 1 is 1` and nothing else."
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Twice:
+    """One prompt answered both ways."""
+
+    prompt: DemoPrompt
+    plain: Completion
+    speculative: Completion
+    plain_seconds: float
+    speculative_seconds: float
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether both answers are the same tokens."""
+        return self.plain.token_ids == self.speculative.token_ids
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """Figures over all prompts."""
+
+    plain_tokens_per_second: float
+    speculative_tokens_per_second: float
+    tau: float
+    is_identical: bool
+
+    @property
+    def speed_up(self) -> float:
+        """Return the ratio of the two speeds."""
+        return self.speculative_tokens_per_second / self.plain_tokens_per_second
+
+
+def answer_twice(
+    speaker: Speaker,
+    asked: Sequence[tuple[DemoPrompt, list[int]]],
+    params: SamplingParams,
+    *,
+    clock: Clock = perf_counter,
+    progress: Progress = unwatched,
+) -> list[Twice]:
+    """Answer each prompt both ways, after a warm-up; which way goes first alternates, so that neither gains by it."""
+    ways = {"plain": replace(params, speculate=False), "speculative": params}
+    for way in ways.values():
+        speaker.generate([asked[0][1]], [replace(way, max_tokens=min(_WARM_UP_TOKENS, params.max_tokens))])
+    answers = []
+    for number, (prompt, ids) in enumerate(asked):
+        found: dict[str, tuple[Completion, float]] = {}
+        for name in ways if number % 2 == 0 else reversed(ways):
+            start = clock()
+            [result] = speaker.generate([ids], [ways[name]])
+            found[name] = (result.choices[0], clock() - start)
+            progress(2 * number + len(found), 2 * len(asked))
+        answers.append(
+            Twice(
+                prompt=prompt,
+                plain=found["plain"][0],
+                speculative=found["speculative"][0],
+                plain_seconds=found["plain"][1],
+                speculative_seconds=found["speculative"][1],
+            )
+        )
+    return answers
+
+
+def totals_of(answers: Sequence[Twice]) -> Totals:
+    """Return the figures over all prompts: all tokens by all seconds, prompt processing included."""
+    plain_tokens = sum(len(answer.plain.token_ids) for answer in answers)
+    speculative_tokens = sum(len(answer.speculative.token_ids) for answer in answers)
+    return Totals(
+        plain_tokens_per_second=plain_tokens / sum(answer.plain_seconds for answer in answers),
+        speculative_tokens_per_second=speculative_tokens / sum(answer.speculative_seconds for answer in answers),
+        tau=add_stats(answer.speculative.stats for answer in answers).tau,
+        is_identical=all(answer.is_identical for answer in answers),
+    )
