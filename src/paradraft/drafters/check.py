@@ -32,8 +32,7 @@ def check_proposal(proposal: Proposal, batch: Batch, plan: Plan, vocab_size: int
     if not len(proposal.tokens):
         return
     _check_ids(proposal, vocab_size)
-    _check_tree(proposal)
-    _check_budget(proposal, plan)
+    _check_rows(proposal, plan)
     if proposal.laws is not None:
         _check_laws(proposal.laws, proposal.tokens, vocab_size)
     if proposal.confidence is not None:
@@ -41,16 +40,18 @@ def check_proposal(proposal: Proposal, batch: Batch, plan: Plan, vocab_size: int
 
 
 def _check_shapes(proposal: Proposal, batch: Batch) -> None:
-    for name, kind in (("starts", "i"), ("tokens", "i"), ("parents", "i"), ("depths", "i"), ("sources", "u")):
+    size = -1
+    for name, kind in (("tokens", "i"), ("parents", "i"), ("depths", "i"), ("sources", "u"), ("starts", "i")):
         array = getattr(proposal, name)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != kind:
             raise BadProposal("shape", f"Proposal.{name} is not a vector of integers.")
-    starts, size = proposal.starts, len(proposal.tokens)
-    if len(starts) != batch.num_rows + 1 or starts[0] != 0 or starts[-1] != size or (np.diff(starts) < 0).any():
-        raise BadProposal("shape", f"Row starts {starts.tolist()} do not cover {size} nodes of {batch.num_rows} rows.")
-    for name in ("parents", "depths", "sources"):
-        if len(getattr(proposal, name)) != size:
-            raise BadProposal("shape", f"Proposal.{name} has {len(getattr(proposal, name))} entries for {size} nodes.")
+        if name == "tokens":
+            size = len(array)
+        elif name != "starts" and len(array) != size:
+            raise BadProposal("shape", f"Proposal.{name} has {len(array)} entries for {size} nodes.")
+    starts: list[int] = proposal.starts.tolist()
+    if len(starts) != batch.num_rows + 1 or starts[0] != 0 or starts[-1] != size or sorted(starts) != starts:
+        raise BadProposal("shape", f"Row starts {starts} do not cover {size} nodes of {batch.num_rows} rows.")
 
 
 def _check_ids(proposal: Proposal, vocab_size: int) -> None:
@@ -59,30 +60,25 @@ def _check_ids(proposal: Proposal, vocab_size: int) -> None:
         raise BadProposal("ids", f"Draft ids reach from {low} to {high}; the vocabulary has {vocab_size}.")
 
 
-def _check_tree(proposal: Proposal) -> None:
-    """Check order, depths and siblings of all rows at once."""
-    counts = np.diff(proposal.starts)
-    first = np.repeat(proposal.starts[:-1], counts)
-    order = np.arange(len(proposal.tokens)) - first
-    parents = proposal.parents
-    if (parents < -1).any() or (parents >= order).any():
-        raise BadProposal("tree", "A draft node comes before its parent.")
-    above = np.where(parents < 0, 0, proposal.depths[first + np.maximum(parents, 0)])
-    if (proposal.depths != above + 1).any():
-        raise BadProposal("tree", "A draft node's depth is not its parent's plus one.")
-    # Parents as places in the whole array; the root of a row gets a place of its own behind them.
-    family = np.where(parents < 0, len(first) + first, first + parents).astype(np.int64)
-    children = np.sort((family << 32) + proposal.tokens)
-    if (children[1:] == children[:-1]).any():
+def _check_rows(proposal: Proposal, plan: Plan) -> None:
+    """Check each row's tree and budget. Lists, because drafts are small: array calls would take longer."""
+    starts: list[int] = proposal.starts.tolist()
+    tokens, parents, depths = proposal.tokens.tolist(), proposal.parents.tolist(), proposal.depths.tolist()
+    for row, (nodes, depth) in enumerate(zip(plan.num_nodes.tolist(), plan.depth.tolist(), strict=True)):
+        low, high = starts[row], starts[row + 1]
+        if high - low > nodes or max(depths[low:high], default=0) > depth:
+            raise BadProposal("budget", f"Row {row} got {high - low} nodes where {nodes}, {depth} deep, are allowed.")
+        _check_tree(tokens[low:high], parents[low:high], depths[low:high])
+
+
+def _check_tree(tokens: list[int], parents: list[int], depths: list[int]) -> None:
+    for node, (parent, depth) in enumerate(zip(parents, depths, strict=True)):
+        if not -1 <= parent < node:
+            raise BadProposal("tree", f"Draft node {node} has parent {parent}: parents come first.")
+        if depth != (depths[parent] + 1 if parent >= 0 else 1):
+            raise BadProposal("tree", f"Draft node {node} has depth {depth}, which is not its parent's plus one.")
+    if len(set(zip(parents, tokens, strict=True))) != len(tokens):
         raise BadProposal("tree", "Two children of one node hold the same token.")
-
-
-def _check_budget(proposal: Proposal, plan: Plan) -> None:
-    counts = np.diff(proposal.starts)
-    if (counts > plan.num_nodes).any():
-        raise BadProposal("budget", f"Nodes {counts.tolist()} exceed the budget {plan.num_nodes.tolist()}.")
-    if (proposal.depths > np.repeat(plan.depth, counts)).any():
-        raise BadProposal("budget", f"A draft is deeper than {plan.depth.tolist()} allows.")
 
 
 def _check_laws(laws: DraftLaws, tokens: IntArray, vocab_size: int) -> None:

@@ -12,6 +12,12 @@ from paradraft.core.records import Batch, RowSampling
 State = TypeVar("State")
 
 
+def is_drafting(batch: Batch, index: int) -> bool:
+    """Whether the row's request lets anybody draft for it; if not, a drafter need not even read along."""
+    params = batch.sampling[index].params
+    return params.speculate and params.gamma != 0
+
+
 @dataclass(slots=True)
 class _Entry(Generic[State]):
     state: State

@@ -1,0 +1,63 @@
+"""One row's draft tree while it grows, when to stop growing it, and how rows become a proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from paradraft.core.records import Proposal
+
+NODE_COST = 0.05  # of a plain pass: measured on a CPU, 8 tokens instead of 1 take 35 to 40 % longer
+
+
+@dataclass(slots=True)
+class Draft:
+    """Nodes of one row, parents first."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    confidence: list[float] = field(default_factory=list)
+    expected: float = 1.0  # tokens that a pass over this draft is expected to commit
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, token: int, parent: int, confidence: float, source: int) -> int:
+        """Append a node and return its number; confidence counts its ancestors too."""
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(1 if parent < 0 else self.depths[parent] + 1)
+        self.sources.append(source)
+        self.confidence.append(confidence)
+        self.expected += confidence
+        return len(self.tokens) - 1
+
+    def pays(self, confidence: float, node_cost: float) -> bool:
+        """Whether a node that stands with this probability raises the expected tokens per second.
+
+        It does if it adds more tokens for its cost than the pass gives so far: c / cost > expected / (1 + cost * n).
+        """
+        return confidence * (1.0 + node_cost * len(self.tokens)) > node_cost * self.expected
+
+
+def proposal_of(drafts: Sequence[Draft]) -> Proposal:
+    """Return the proposal with one draft per row."""
+    # One conversion for all integers: array calls would take longer than the drafts themselves.
+    starts = [0, *accumulate([len(draft.tokens) for draft in drafts])]
+    columns = [
+        [value for draft in drafts for value in getattr(draft, name)] for name in ("tokens", "parents", "depths")
+    ]
+    tokens, parents, depths = np.array(columns, dtype=np.int32)
+    return Proposal(
+        starts=np.array(starts, dtype=np.int32),
+        tokens=tokens,
+        parents=parents,
+        depths=depths,
+        sources=np.array([source for draft in drafts for source in draft.sources], dtype=np.uint32),
+        confidence=np.array([value for draft in drafts for value in draft.confidence], dtype=np.float32),
+    )
