@@ -32,7 +32,8 @@ def reference_law(logits: FloatArray, sampling: RowSampling, history: list[int])
         return probabilities
     for token in _kept(ranking, values, sampling):
         probabilities[token] = _weight(token, ranking, values, params.temperature)
-    return probabilities / probabilities.sum()
+    law: DoubleArray = probabilities / probabilities.sum()
+    return law
 
 
 def _weight(token: int, ranking: list[int], values: list[float], temperature: float) -> float:

@@ -40,13 +40,14 @@ def without(law: Law, tokens: list[int]) -> Law:
 
 
 def _excess(p: Law, q: Law, scale: float) -> DoubleArray:
+    """Return max(scale * p - q, 0) over p's support; q may give tokens that p does not know."""
     rest = scale * p.probabilities
     if q.ids is None:
         rest -= q.probabilities if p.ids is None else q.probabilities[p.ids]
-    elif p.ids is None:
-        rest[q.ids] -= q.probabilities
-    else:
-        places = np.minimum(np.searchsorted(p.ids, q.ids), len(p.ids) - 1)
-        is_shared: BoolArray = p.ids[places] == q.ids
-        rest[places[is_shared]] -= q.probabilities[is_shared]
+        return np.maximum(rest, 0.0, out=rest)
+    places = q.ids if p.ids is None else np.searchsorted(p.ids, q.ids)
+    is_shared: BoolArray = places < len(rest)
+    if p.ids is not None:
+        is_shared[is_shared] = p.ids[places[is_shared]] == q.ids[is_shared]
+    rest[places[is_shared]] -= q.probabilities[is_shared]
     return np.maximum(rest, 0.0, out=rest)
