@@ -1,0 +1,41 @@
+"""Every implementation of the Target port, small enough for tests, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from paradraft.core.ports import Needs, Target
+from paradraft.models.transformers_runner import TransformersRunner, load_foreign
+from support.foreign_models import VOCAB_SIZE, foreign_model
+from support.stub_target import StubTarget, hashed_law
+
+NUM_PAGES, PAGE_SIZE = 32, 4
+TAPS = Needs(sources=("test",), hidden_layers=(-1, 0, 2), entropy_layers=(0, 2))
+
+
+def stub() -> Target:
+    return StubTarget(hashed_law(VOCAB_SIZE), vocab_size=VOCAB_SIZE, num_pages=NUM_PAGES, page_size=PAGE_SIZE)
+
+
+def foreign(kind: str, *, dtype: torch.dtype = torch.float32, **changes: object) -> TransformersRunner:
+    reference = foreign_model(kind, **changes)
+    model = load_foreign(
+        reference.config.to_dict(), reference.state_dict(), name=kind, dtype=dtype, device=torch.device("cpu")
+    )
+    return TransformersRunner(model, num_pages=NUM_PAGES, page_size=PAGE_SIZE, needs=TAPS)
+
+
+TARGETS: Mapping[str, Callable[[], Target]] = {
+    "stub": stub,
+    "transformers-llama": lambda: foreign("llama"),
+    "transformers-mixtral": lambda: foreign("mixtral"),
+    "transformers-gemma2": lambda: foreign("gemma2"),
+    "transformers-gpt_neox": lambda: foreign("gpt_neox"),
+}
+
+
+def build_target(name: str) -> Target:
+    """Return a fresh target."""
+    return TARGETS[name]()
