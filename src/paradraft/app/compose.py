@@ -51,7 +51,7 @@ def assemble(config: Config) -> Assembly:
         num_pages=num_pages,
         page_size=config.page_size,
     )
-    drafting = build_drafter(config, model, num_pages)
+    drafting = build_drafter(config)
     limits = model.target.limits
     longest = longest_row(config, limits)
     engine = Engine(

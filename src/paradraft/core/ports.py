@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paradraft.core.arrays import DoubleArray, FloatArray, IntArray
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
+from paradraft.core.records import Batch, Plan, Proposal, RowSampling, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +143,10 @@ class Acceptor(Protocol):
 
     is_exact: bool
     name: str
+
+    def check(self, sampling: RowSampling, vocab_size: int) -> None:
+        """Raise RequestRefused for a row that this rule or vocabulary cannot serve; asked before it is queued."""
+        ...
 
     def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
         """Walk each scored row's tree and return the accepted path and the next token."""

@@ -10,7 +10,7 @@ from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.generation import Generation
-from paradraft.engine.request import Request, check_request
+from paradraft.engine.request import Request, check_request, sampling_of
 from paradraft.engine.results import TokenEvent
 from paradraft.engine.rows import Rows
 from paradraft.engine.statistics import Totals
@@ -82,6 +82,8 @@ class Engine:
     def check(self, request: Request) -> None:
         """Raise RequestRefused if the request can never be served."""
         check_request(request, self.limits, self.options.longest)
+        sampling = sampling_of(request, 0, self._tokenizer.eos_ids)
+        self._step.acceptor.check(sampling, self.limits.vocab_size)
 
     def add(self, request: Request) -> None:
         """Queue a request; raises RequestRefused if it can never be served."""

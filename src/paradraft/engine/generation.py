@@ -9,8 +9,8 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.ports import Tokenizer
-from paradraft.core.records import FinishReason, Origin, RowSampling
-from paradraft.engine.request import Request
+from paradraft.core.records import FinishReason, Origin
+from paradraft.engine.request import Request, sampling_of
 from paradraft.engine.results import TokenEvent, TokenLogprobs
 from paradraft.engine.statistics import Tally
 from paradraft.engine.text import TextStream
@@ -28,16 +28,9 @@ class Generation:
         self._buffer = np.empty(self.limit, dtype=np.int32)
         self._buffer[: self.prompt_len] = request.prompt
         self._known_len = self.prompt_len
-        self._eos_ids = frozenset(() if params.ignore_eos else tokenizer.eos_ids)
-        self._stop_ids = self._eos_ids | set(params.stop_token_ids)
-        self.sampling = RowSampling(
-            params=params,
-            seed=request.seed,
-            choice=choice,
-            prompt_len=self.prompt_len,
-            stop_ids=tuple(sorted(self._stop_ids)),
-            tenant=request.tenant,
-        )
+        self.sampling = sampling_of(request, choice, tokenizer.eos_ids)
+        self._stop_ids = frozenset(self.sampling.stop_ids)
+        self._eos_ids = frozenset(tokenizer.eos_ids)
         self.tally = Tally()
         self.drafted_at: list[int] = []  # positions of accepted draft tokens
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paradraft.core.errors import RequestRefused
 from paradraft.core.ports import Limits
+from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
 
 
@@ -18,6 +19,20 @@ class Request:
     params: SamplingParams
     seed: int
     tenant: str = ""
+
+
+def sampling_of(request: Request, choice: int, eos_ids: tuple[int, ...]) -> RowSampling:
+    """Return what verification needs to know of one choice."""
+    params = request.params
+    stops = set(params.stop_token_ids) | (set() if params.ignore_eos else set(eos_ids))
+    return RowSampling(
+        params=params,
+        seed=request.seed,
+        choice=choice,
+        prompt_len=len(request.prompt),
+        stop_ids=tuple(sorted(stops)),
+        tenant=request.tenant,
+    )
 
 
 def check_request(request: Request, limits: Limits, longest: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.ports import Acceptor, Clock, Drafter, Scores, Target, Ticket
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
+from paradraft.core.records import Batch, Plan, Proposal, RowSampling, Verdict
 from paradraft.engine.statistics import Totals
 from paradraft.scheduling.costs import PassCosts
 
@@ -47,6 +47,10 @@ class TimedAcceptor:
         self._totals = totals
         self.is_exact = inner.is_exact
         self.name = inner.name
+
+    def check(self, sampling: RowSampling, vocab_size: int) -> None:
+        """Pass on."""
+        self._inner.check(sampling, vocab_size)
 
     def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
         """Time the inner accept."""
