@@ -47,11 +47,12 @@ class FastTokenizer:
         Raises RequestRefused for a text that is no valid Unicode.
         """
         try:
-            ids: list[int] = self.backend.encode(text, add_special_tokens=add_special).ids
+            text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise RequestRefused(
                 f"The text has half a character (a lone surrogate) at {error.start}.", remedy="Send valid Unicode."
             ) from error
+        ids: list[int] = self.backend.encode(text, add_special_tokens=add_special).ids
         return ids
 
     def decode(self, ids: list[int] | IntArray, *, skip_special: bool = True) -> str:

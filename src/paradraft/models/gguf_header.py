@@ -107,9 +107,21 @@ class _Cursor:
 
     def string(self) -> str:
         """Return a string; bytes that are not UTF-8 become replacement characters."""
-        size = self.integer("Q")
-        start = self.take(size)
-        return bytes(self.data[start : start + size]).decode("utf-8", errors="replace")
+        return self.strings(1)[0]
+
+    def strings(self, count: int) -> list[str]:
+        """Return strings that follow each other. Vocabularies have hundreds of thousands, hence the bare loop."""
+        data, at, end = self.data, self.at, len(self.data)
+        length_at = struct.Struct("<Q").unpack_from
+        found = []
+        for _ in range(count):
+            start = at + 8
+            at = start + length_at(data, at)[0] if start <= end else end + 1
+            if at > end:
+                self.take(end + 1)
+            found.append(data[start:at].decode("utf-8", errors="replace"))
+        self.at = at
+        return found
 
     def damaged(self, why: str) -> ModelError:
         """Return the error for a head that makes no sense."""
@@ -139,7 +151,7 @@ def _read_value(cursor: _Cursor, kind: int) -> Value:
 def _read_array(cursor: _Cursor) -> list[bool] | list[int] | list[float] | list[str]:
     kind = cursor.integer("I")
     if kind == _STRING:
-        return [cursor.string() for _ in range(cursor.count(8))]
+        return cursor.strings(cursor.count(8))
     if kind not in _SCALARS:
         raise cursor.damaged(f"arrays of metadata type {kind} are not known")
     size = struct.calcsize(_SCALARS[kind])

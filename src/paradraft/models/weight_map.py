@@ -44,10 +44,13 @@ class WeightMap(Mapping[str, torch.Tensor]):
 
 
 def _check_finite(name: str, tensor: torch.Tensor, origin: str) -> None:
-    if torch.isfinite(tensor.sum(dtype=torch.float64)):  # any NaN or infinity survives the sum
+    if torch.isfinite(tensor.sum()):  # a NaN or infinity survives the sum, which is fast
         return
     values = tensor.flatten()
-    at = int((~torch.isfinite(values)).nonzero()[0])
+    wrong = (~torch.isfinite(values)).nonzero()
+    if not len(wrong):  # the sum alone was too large
+        return
+    at = int(wrong[0])
     raise ModelError(
         f"{origin}: the weight {name} holds {float(values[at])} at element {at}, so every answer would be wrong.",
         remedy="The file is damaged or badly converted; get it again from its source.",

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from paradraft.core.errors import ConfigError
+from paradraft.models import device
+from paradraft.models.device import choose_device, choose_dtype, cpu_has_bf16
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [("avx2 avx512_bf16 fma", True), ("amx_bf16", True), ("avx512f avx512_vnni", False)]
+)
+def test_bf16_is_told_by_the_processors_flags(flags: str, expected: bool, tmp_path: Path) -> None:
+    facts = tmp_path / "cpuinfo"
+    facts.write_text(f"processor\t: 0\nflags\t\t: fpu {flags}\nprocessor\t: 1\n")
+    assert cpu_has_bf16(facts) is expected
+
+
+def test_where_the_system_does_not_say_there_is_no_bf16(tmp_path: Path) -> None:
+    assert not cpu_has_bf16(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(("has_bf16", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_auto_takes_bf16_only_where_the_processor_computes_in_it(
+    has_bf16: bool, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "cpu_has_bf16", lambda: has_bf16)
+    assert choose_dtype("auto", torch.device("cpu")) == expected
+    assert choose_dtype("auto", torch.device("cuda")) == torch.bfloat16
+    assert choose_dtype("fp32", torch.device("cpu")) == torch.float32
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+    with pytest.raises(ConfigError, match="device='cuda' is not available"):
+        choose_device("cuda")
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ConfigError, match="device='tpu' is not known"):
+        choose_device("tpu")
+    with pytest.raises(ConfigError, match="dtype='int4' is not known"):
+        choose_dtype("int4", torch.device("cpu"))
