@@ -13,7 +13,7 @@ from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
 from paradraft.core.errors import ModelError
 from paradraft.core.ports import Target
 from paradraft.core.records import Batch, Proposal
-from paradraft.models.transformers_survey import OTHER_MODEL, PROBE_FAULTS
+from paradraft.models.transformers_faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
 
 CHECK_PAGES, CHECK_PAGE_SIZE = 5, 4
 _PAGES = ints([3, 0, 4])  # out of order on purpose
@@ -37,9 +37,10 @@ def check_against_eager(target: Target, model: PreTrainedModel, attention: str) 
         model.set_attn_implementation("eager")
         theirs = _eager_rows(model, tokens)
         model.set_attn_implementation(attention)
-    except PROBE_FAULTS as error:
+    except FOREIGN_FAULTS as error:
+        raise_if_memory(error)
         raise ModelError(
-            f"{kind}: a trial pass on the paged cache fails ({type(error).__name__}: {error}).", remedy=OTHER_MODEL
+            f"{kind}: a trial pass on the paged cache fails ({told(error)}).", remedy=OTHER_MODEL
         ) from error
     errors = np.linalg.norm(ours - theirs, axis=1) / (np.linalg.norm(theirs, axis=1) + 1e-12)
     wide = _LIMITS.get(model.dtype)

@@ -19,12 +19,11 @@ from paradraft.core.errors import ModelError
 from paradraft.models.kv_store import KvShape
 from paradraft.models.layout import Window
 from paradraft.models.transformers_attention import LayerPlace
+from paradraft.models.transformers_faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
 
 SURVEYED = "paradraft_survey"
-PROBE_FAULTS = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 _NUM_TOKENS = 4
 _LEAST_POSITIONS = 8192
-OTHER_MODEL = "Choose a model of another architecture."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -72,8 +71,9 @@ def survey(model: PreTrainedModel) -> Survey:
                 use_cache=False,
                 paradraft_pass=watch,
             )
-    except PROBE_FAULTS as error:
-        raise _refusal(kind, f"a trial pass fails ({type(error).__name__}: {error})") from error
+    except FOREIGN_FAULTS as error:
+        raise_if_memory(error)
+        raise _refusal(kind, f"a trial pass fails ({told(error)})") from error
     layers = _decoder_layers(kind, model, watch.calls)
     _check_one_call_each(kind, watch.calls, layers)
     places = {

@@ -13,6 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 from paradraft.core.errors import ModelError
 from paradraft.models.transformers_config import architecture_of
+from paradraft.models.transformers_faults import FOREIGN_FAULTS, raise_if_memory, told
 
 _DAMAGED = "Download the model again, or choose weights that fit this config.json."
 
@@ -35,8 +36,9 @@ def build_module(
                 local_files_only=True,
                 trust_remote_code=False,
             )
-        except (RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelError(f"{kind}: the model cannot be built ({error}).", remedy=_DAMAGED) from error
+        except FOREIGN_FAULTS as error:
+            raise_if_memory(error)
+            raise ModelError(f"{kind}: the model cannot be built ({told(error)}).", remedy=_DAMAGED) from error
     model, report = cast("tuple[PreTrainedModel, Mapping[str, Collection[object]]]", loaded)
     _check_report(kind, report)
     nn.Module.to(model, device).requires_grad_(False)
