@@ -1,0 +1,93 @@
+"""What starts and runs without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from support.source_tree import modules
+
+HEAVY = ("torch", "transformers")
+TORCH_ROOMS = ("models",)
+# Files outside those rooms that need torch, each with its reason.
+TORCH_FILES = {
+    "lab/peer.py": "the peer that the product is measured against is transformers itself",
+    "lab/doctor/torch_probe.py": "asks torch what it finds, in a process of its own",
+}
+# Composing an engine loads a model, so these reach torch through models.
+REACH_TORCH = ("app/compose.py", "app/drafters.py", "app/llm.py", *TORCH_FILES)
+
+BLOCKER = """
+import importlib, json, sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {heavy!r}:
+            raise ImportError(f"{{name}} is blocked")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    source = BLOCKER.format(heavy=HEAVY) + code
+    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_torch_is_imported_in_models_only():
+    for module in modules():
+        if module.room in TORCH_ROOMS or module.place in TORCH_FILES:
+            continue
+        heavy = {name for name in module.imports() if name.split(".")[0] in HEAVY}
+        assert not heavy, f"{module.place} imports {heavy}"
+
+
+def test_every_other_room_really_imports_without_torch():
+    names = [
+        module.name
+        for module in modules()
+        if module.room not in TORCH_ROOMS and module.place not in REACH_TORCH and not reaches_models(module)
+    ]
+    done = run(f"for name in {names!r}: importlib.import_module(name)")
+    assert done.returncode == 0, done.stderr
+
+
+def reaches_models(module) -> bool:
+    """Whether a file of the drafters' or app's rooms is a network's own, and so imports models at its top."""
+    return module.room == "drafters" and any(name.startswith("paradraft.models") for name in module.imports())
+
+
+@pytest.mark.parametrize("room", ["core", "kv", "verify", "scheduling", "engine", "hub", "cli"])
+def test_rooms_that_promise_to_run_without_torch_have_no_exception(room):
+    names = [module.name for module in modules() if module.room == room]
+    assert names
+    done = run(f"for name in {names!r}: importlib.import_module(name)")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_drafters_that_look_text_up_run_without_torch():
+    done = run("import paradraft.drafters.ngram, paradraft.drafters.suffix, paradraft.drafters.guard")
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    done = run("import paradraft; print(json.dumps(sorted(sys.modules)))")
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)
+    assert not {"numpy", *HEAVY} & set(loaded)
+
+
+def test_help_runs_without_torch():
+    done = run("sys.argv = ['paradraft', '--help']; from paradraft.cli.main import main; main()")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: paradraft" in done.stdout
+
+
+def test_the_console_command_exists():
+    [command] = entry_points(group="console_scripts", name="paradraft")
+    assert command.value == "paradraft.cli.main:main"
+    assert callable(command.load())
