@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from support.wheels import CONTENT, use_local_wheels, write_wheel
 
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""Tiny GGUF files: the same weights as a Hugging Face folder, in the order and under the names llama.cpp's converter uses."""
+"""Tiny GGUF files: the weights of a Hugging Face folder in the order and under the names of llama.cpp's converter."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def write_gguf(
 
 
 def gguf_tensors(weights: Mapping[str, torch.Tensor], *, heads: tuple[int, int] | None = None) -> dict[str, Array]:
-    """Rename Hugging Face weights; heads (query, key) interleaves their rows as files of the architecture llama have it."""
+    """Rename Hugging Face weights; heads (query, key) interleaves their rows, as in files of the architecture llama."""
     renamed: dict[str, Array] = {}
     for name, tensor in weights.items():
         values = tensor.float().numpy()

@@ -28,7 +28,9 @@ def write_byte_level(path: Path, pre: str, changes: dict[str, object] | None = N
             "tokenizer.ggml.pre": pre,
             "tokenizer.ggml.tokens": tokens,
             "tokenizer.ggml.merges": fixture["merges"],
-            "tokenizer.ggml.token_type": [3] * fixture["num_control"] + [1] * normal + [4] * fixture["num_user_defined"],
+            "tokenizer.ggml.token_type": [3] * fixture["num_control"]
+            + [1] * normal
+            + [4] * fixture["num_user_defined"],
             "tokenizer.ggml.bos_token_id": fixture["bos"],
             "tokenizer.ggml.eos_token_id": fixture["eos"],
         },

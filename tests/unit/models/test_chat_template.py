@@ -11,12 +11,14 @@ from paradraft.models.chat_template import ChatTemplate
 USER = {"role": "user", "content": 'Say "hi" & <bye>\n'}
 ASSISTANT = {"role": "assistant", "content": "caf\u00e9"}
 TEMPLATES = {
-    "blocks are trimmed": "{% for m in messages %}\n    {% if m.role == 'user' %}\nU:{{ m.content }}\n    {% endif %}\n{% endfor %}",
+    "blocks are trimmed": (
+        "{% for m in messages %}\n    {% if m.role == 'user' %}\nU:{{ m.content }}\n    {% endif %}\n{% endfor %}"
+    ),
     "json is not escaped": "{{ messages | tojson }}{{ messages[0] | tojson(indent=2) }}",
     "loops can break": "{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}{{ m.role }}{% endfor %}",
     "generation blocks": "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}",
     "prompt": "{{ bos_token }}{{ messages[-1].content | trim }}{% if add_generation_prompt %}A:{% endif %}",
-    "tools are none": "{% if tools is none and documents is none %}none{% endif %}{% if not custom is defined %}!{% endif %}",
+    "tools are none": "{% if tools is none and documents is none %}none{% endif %}{{ custom is defined }}",
     "methods of texts": "{{ messages[0]['content'].split('&')[0].upper() }}{{ messages | length }}",
     "namespace": "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
 }

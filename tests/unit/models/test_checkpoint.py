@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from support.wheels import CONTENT, tiny_asset
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import ASSETS, asset_path
@@ -12,6 +11,7 @@ from paradraft.hub.remote import HubName, Snapshot
 from paradraft.models import checkpoint
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.tiny import write_tiny_model
+from support.wheels import CONTENT, tiny_asset
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,12 @@ def test_a_path_that_exists_goes_before_a_hub_id(
 
 @pytest.mark.parametrize(
     ("text", "revision", "expected"),
-    [("owner/name", None, None), ("owner/name@v1", None, "v1"), ("owner/name", "v2", "v2"), ("owner/name@v1", "v1", "v1")],
+    [
+        ("owner/name", None, None),
+        ("owner/name@v1", None, "v1"),
+        ("owner/name", "v2", "v2"),
+        ("owner/name@v1", "v1", "v1"),
+    ],
 )
 def test_a_hub_id_is_fetched_at_its_revision(
     text: str, revision: str | None, expected: str | None, asked: list[HubName]

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.gguf_files import TINY_CONFIG
 
 from paradraft.core.errors import ModelError
 from paradraft.models.config_check import check_config
+from support.gguf_files import TINY_CONFIG
 
 
 def test_a_sound_configuration_passes() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 from tokenizers import Tokenizer, decoders, models
 
 from paradraft.core.errors import ModelError, RequestRefused
 from paradraft.models.fast_tokenizer import FastTokenizer
 from paradraft.models.token_bytes import byte_level_bytes, spelling_of
 from paradraft.models.tokenizer import load_tokenizer
+from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 
 TEXTS = [case["text"] for case in read_fixture("llama_cpp_pretokenizer_ids.json")["cases"]]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 from transformers import AutoTokenizer
 
 from paradraft.core.errors import ModelError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.models.tokenizer import load_tokenizer
+from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 
 TEXTS = [case["text"] for case in read_fixture("llama_cpp_pretokenizer_ids.json")["cases"]]
 

@@ -166,5 +166,5 @@ def test_legacy_pickled_files_are_read(tmp_path: Path) -> None:
 
 def test_eight_bit_floats_are_refused_by_name(tmp_path: Path) -> None:
     save_file({"a.weight": torch.ones(4).to(torch.float8_e4m3fn)}, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match="a.weight has type F8_E4M3"):
+    with pytest.raises(ModelError, match=r"a.weight has type F8_E4M3"):
         read(tmp_path)

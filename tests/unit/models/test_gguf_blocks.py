@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-from support.gguf_files import TINY, write_gguf
-from support.slow_blocks import SCALES_AT, decode_block
 
 from paradraft.models.gguf_blocks import dequantize, read_tensor
 from paradraft.models.gguf_file import map_file
+from support.gguf_files import TINY, write_gguf
+from support.slow_blocks import SCALES_AT, decode_block
 
 CAN_QUANTIZE = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
 STEPS = {"Q8_0": 127, "Q4_0": 8, "Q4_1": 15, "Q5_0": 16, "Q5_1": 31}
@@ -57,9 +57,7 @@ def test_a_quantised_matrix_comes_back_within_half_a_step(kind: str, tmp_path: P
     assert np.abs(tensor.numpy() - values).max() <= span / STEPS[kind]
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"), [("F32", torch.float32), ("F16", torch.float16), ("BF16", torch.bfloat16)]
-)
+@pytest.mark.parametrize(("kind", "dtype"), [("F32", torch.float32), ("F16", torch.float16), ("BF16", torch.bfloat16)])
 def test_plain_types_come_back_as_they_are(kind: str, dtype: torch.dtype, tmp_path: Path) -> None:
     values = torch.randn(6, 64, generator=torch.Generator().manual_seed(1)).to(dtype)
     path = write_gguf(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.gguf_files import TINY, gguf_tensors, tiny_weights, write_gguf
 
 from paradraft.core.errors import ModelError
 from paradraft.models.gguf_file import read_gguf
 from paradraft.models.gguf_rope import llama3_factors
+from support.gguf_files import TINY, gguf_tensors, tiny_weights, write_gguf
 
 TENSORS = gguf_tensors(tiny_weights())
 
@@ -177,7 +177,7 @@ def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_a_tensor_that_no_supported_model_has_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="the tensor blk.0.ssm_a belongs to no supported model"):
+    with pytest.raises(ModelError, match=r"the tensor blk.0.ssm_a belongs to no supported model"):
         config(tmp_path, tensors=TENSORS | {"blk.0.ssm_a": np.zeros(4, np.float32)})
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.gguf_files import TINY, gguf_tensors, interleave, tiny_weights, write_gguf
 
 from paradraft.core.errors import ModelError
 from paradraft.models.gguf_file import read_gguf, separate_halves
+from support.gguf_files import TINY, gguf_tensors, interleave, tiny_weights, write_gguf
 
 
 def test_interleaved_rows_are_separated_again() -> None:

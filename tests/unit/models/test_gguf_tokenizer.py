@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import asset_path, is_cached
 from paradraft.models.fast_tokenizer import FastTokenizer
 from paradraft.models.gguf_pretokenizers import CUTS
 from paradraft.models.tokenizer import load_tokenizer
+from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 
 CHATS = [{"role": "user", "content": "Hi <b>"}, {"role": "assistant", "content": "Yo"}]
 
@@ -79,9 +79,7 @@ def test_the_ids_that_end_an_answer_are_all_those_the_file_names(tmp_path: Path)
 
 def test_the_chat_template_of_the_file_writes_the_conversation(tmp_path: Path) -> None:
     template = "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}"
-    tokenizer = load_tokenizer(
-        write_byte_level(tmp_path / "a.gguf", "qwen2", {"tokenizer.chat_template": template})
-    )
+    tokenizer = load_tokenizer(write_byte_level(tmp_path / "a.gguf", "qwen2", {"tokenizer.chat_template": template}))
     assert tokenizer.render_chat(CHATS) == "<|im_start|>[user]Hi <b><|im_end|>[assistant]Yo<|im_end|>"
 
 
