@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+from paradraft.verify.law import Law
 from paradraft.verify.rules import make_rule
 from support.draft_sampling import (
     Drafting,
@@ -17,6 +19,7 @@ from support.draft_sampling import (
     sampled_chain,
     sampled_tree,
 )
+from support.enumeration import Tokens
 from support.exactness import distance_from_target, mean_emitted
 
 BOUND = 1e-9
@@ -111,6 +114,19 @@ def test_block_verification_never_accepts_less_than_rejection() -> None:
     p, q = law_by_prefix("random", 4, 1), law_by_prefix("random", 4, 2)
     gains = [mean_emitted(make_rule(rule), p, q, sampled_chain(3)) for rule in ("rejection", "block")]
     assert gains[1] > gains[0] + 0.01
+
+
+def test_the_example_of_the_block_verification_paper() -> None:
+    """Two tokens, two drafts, target (1/3, 2/3) and drafter (2/3, 1/3): 10/9 drafts accepted one by one, 11/9 jointly."""
+
+    def p(prefix: Tokens) -> Law:
+        return Law(ids=None, probabilities=np.array([1 / 3, 2 / 3]))
+
+    def q(prefix: Tokens) -> Law:
+        return Law(ids=None, probabilities=np.array([2 / 3, 1 / 3]))
+
+    for rule, accepted in (("rejection", 10 / 9), ("block", 11 / 9)):
+        assert mean_emitted(make_rule(rule), p, q, sampled_chain(2)) == pytest.approx(1 + accepted, abs=1e-12)
 
 
 def test_on_chains_recursive_and_chain_rejection_are_the_same_rule() -> None:

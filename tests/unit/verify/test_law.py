@@ -99,6 +99,24 @@ def test_min_p_is_relative_to_the_most_probable_token_after_temperature() -> Non
         assert (list(range(3)) if law.ids is None else law.ids.tolist()) == kept
 
 
+def test_min_p_one_keeps_the_best_and_its_equals() -> None:
+    logits = np.array([1.0, 3.0, 2.9, 3.0], dtype=np.float32)
+    law = law_of(logits, sampling_of(SamplingParams(min_p=1.0), prompt_len=0), ints([]))
+    assert law.ids is not None
+    assert (law.ids.tolist(), law.probabilities.tolist()) == ([1, 3], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 129, 2047, 2048, 2049, 2999])
+def test_top_p_is_cut_at_the_right_token_wherever_the_search_ends(size: int) -> None:
+    logits = np.random.default_rng(0).permutation(np.linspace(0, 1, 3000)).astype(np.float32)
+    weights = np.sort(np.exp(logits.astype(np.float64)))[::-1]
+    sums = np.cumsum(weights) / weights.sum()
+    top_p = float(sums[size - 1] - 0.4 * weights[size - 1] / weights.sum())
+    law = law_of(logits, sampling_of(SamplingParams(top_p=top_p), prompt_len=0), ints([]))
+    assert law.ids is not None
+    assert law.ids.tolist() == sorted(np.argsort(-logits)[:size].tolist())
+
+
 def test_no_cut_keeps_the_whole_vocabulary() -> None:
     law = law_of(np.zeros(50, dtype=np.float32), sampling_of(SamplingParams(), prompt_len=0), ints([]))
     assert law.ids is None
