@@ -117,7 +117,7 @@ def test_block_verification_never_accepts_less_than_rejection() -> None:
 
 
 def test_the_example_of_the_block_verification_paper() -> None:
-    """Two tokens, two drafts, target (1/3, 2/3) and drafter (2/3, 1/3): 10/9 drafts accepted one by one, 11/9 jointly."""
+    """Two drafts over two tokens, target (1/3, 2/3), drafter (2/3, 1/3): 10/9 accepted one by one, 11/9 jointly."""
 
     def p(prefix: Tokens) -> Law:
         return Law(ids=None, probabilities=np.array([1 / 3, 2 / 3]))

@@ -39,6 +39,16 @@ def test_covering_is_the_shortest_prefix_that_reaches_the_sum(length: int, num_l
         assert weights[prefix[:-1]].sum(dtype=np.float64) < needed
 
 
+@pytest.mark.parametrize("length", [2, 33, 200])
+def test_covering_ends_at_every_length_of_prefix(length: int) -> None:
+    values = np.random.default_rng(0).permutation(length).astype(np.float32)
+    weights = (1 + values / length).astype(np.float32)
+    sums = np.cumsum(np.sort(weights)[::-1], dtype=np.float64)
+    for size in range(1, length + 1):
+        for needed in (sums[size - 1] - 0.4, sums[size - 1] - 1e-4):
+            assert len(Ranking(values).covering(weights, float(needed))) == size
+
+
 def test_covering_more_than_there_is_takes_all() -> None:
     values = np.arange(100, dtype=np.float32)
     assert Ranking(values).covering(values, 1e9).tolist() == list(range(100))
