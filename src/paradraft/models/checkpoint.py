@@ -48,13 +48,12 @@ def find_model(name: str, *, revision: str | None = None, progress: Progress | N
     Built-in and hub models are brought to this machine if need be. Raises ModelError for anything else.
     """
     models = [asset.name for asset in ASSETS.values() if asset.kind == "model"]
-    if name in models:
+    path = Path(name).expanduser()
+    if name in models or path.exists():
         if revision is not None:
             raise ModelError(f"{name} has no revisions, {revision!r} was given.", remedy="Leave the revision out.")
-        return Source(name=name, path=bring(name, progress), revision=None)
-    path = Path(name).expanduser()
-    if path.exists():
-        return Source(name=path.resolve().name, path=path, revision=revision)
+        local = bring(name, progress) if name in models else path
+        return Source(name=name if name in models else path.resolve().name, path=local, revision=None)
     hub_name = parse_name(name)
     if hub_name is None:
         raise ModelError(

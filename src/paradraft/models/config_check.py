@@ -35,6 +35,11 @@ def check_config(config: Mapping[str, object], path: Path) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
             raise _refusal(path, key, value, "a number above 0")
     _check_heads(config, path)
+    if config.get("quantization_config") is not None:
+        raise ModelError(
+            f"{path}: the weights are quantised (quantization_config), a form that is not read.",
+            remedy="Use the model in bf16, fp16 or fp32, or as a GGUF file.",
+        )
     if not isinstance(config.get("model_type", ""), str) or not config.get("model_type"):
         raise _refusal(path, "model_type", config.get("model_type"), "the name of an architecture")
 

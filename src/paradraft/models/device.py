@@ -33,6 +33,11 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return DTYPES[name]
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return what the options call a number format: fp32, bf16 or fp16; others keep torch's name."""
+    return next((name for name, known in DTYPES.items() if known == dtype), str(dtype).removeprefix("torch."))
+
+
 def cpu_has_bf16(facts: Path = _CPU_FACTS) -> bool:
     """Whether this processor multiplies in bf16 (AVX512-BF16 or AMX); where the system does not say, it does not."""
     try:

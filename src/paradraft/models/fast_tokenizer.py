@@ -36,8 +36,8 @@ class FastTokenizer:
         self.named = dict(named)
         self.chat_template = chat_template
         self.vocab_size = vocab_size
-        self._added = {token: str(added.content) for token, added in backend.get_added_tokens_decoder().items()}
-        self._special = frozenset(token for token, added in backend.get_added_tokens_decoder().items() if added.special)
+        added = backend.get_added_tokens_decoder()
+        self._special = {token: str(entry.content) for token, entry in added.items() if entry.special}
         self._spelling = spelling_of(backend)
         self._template: ChatTemplate | None = None
 
@@ -62,8 +62,8 @@ class FastTokenizer:
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes a token stands for; special tokens give their spelling, unused ids nothing."""
-        if token in self._added:
-            return self._added[token].encode("utf-8")
+        if token in self._special:
+            return self._special[token].encode("utf-8")
         text = self.spelling(token)
         return b"" if text is None else bytes_of(text, self._spelling)
 

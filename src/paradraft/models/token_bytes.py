@@ -39,7 +39,7 @@ def spelling_of(backend: Backend) -> Spelling:
 
 
 def bytes_of(text: str, spelling: Spelling) -> bytes:
-    """Return the bytes of a vocabulary string that is not an added token."""
+    """Return the bytes of a vocabulary string that is not a special token."""
     if spelling is Spelling.BYTE_LEVEL:
         return byte_level_bytes(text)
     byte = _BYTE_TOKEN.fullmatch(text)

@@ -47,6 +47,8 @@ def test_a_path_that_exists_goes_before_a_hub_id(
     (tmp_path / "owner" / "name").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert find_model("owner/name").path == Path("owner/name")
+    with pytest.raises(ModelError, match="owner/name has no revisions"):
+        find_model("owner/name", revision="main")
     assert asked == []
 
 

@@ -42,6 +42,11 @@ def test_a_value_that_cannot_be_right_is_named(key: str, value: object) -> None:
         check_config(TINY_CONFIG | {key: value}, Path("config.json"))
 
 
+def test_quantised_folders_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"quantised .* GGUF file"):
+        check_config(TINY_CONFIG | {"quantization_config": {"quant_method": "gptq"}}, Path("config.json"))
+
+
 def test_heads_must_divide_the_hidden_size_where_their_size_is_not_given() -> None:
     with pytest.raises(ModelError, match="num_attention_heads=5 is not a divisor of hidden_size=64"):
         check_config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 5}, Path("config.json"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paradraft.core.errors import ModelError
@@ -50,7 +51,11 @@ def test_transformers_gives_the_same_greedy_ids_from_the_exported_folder(family:
 
 
 def test_weights_are_bf16_and_a_tied_head_is_not_doubled(tmp_path: Path) -> None:
-    exported = export_from(write_tiny_model(tmp_path / "source", "llama", 3), tmp_path / "out").folder
+    source = write_tiny_model(tmp_path / "source", "llama", 3)
+    tensors = load_file(source / "model.safetensors")
+    doubled = {**tensors, "lm_head.weight": tensors["model.embed_tokens.weight"].clone()}
+    save_file(doubled, source / "model.safetensors")
+    exported = export_from(source, tmp_path / "out").folder
     with safe_open(exported / "model.safetensors", framework="pt") as file:
         assert "lm_head.weight" not in file.keys()  # noqa: SIM118 - the handle is no mapping
         assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"BF16"}  # noqa: SIM118

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models
 
 from paradraft.core.errors import ModelError, RequestRefused
 from paradraft.models.fast_tokenizer import FastTokenizer
@@ -56,6 +58,17 @@ def test_every_byte_has_one_byte_level_character() -> None:
 def test_special_tokens_have_the_bytes_of_their_spelling(byte_level: FastTokenizer) -> None:
     assert byte_level.token_bytes(1) == b"<|im_start|>"
     assert byte_level.spelling(1) == "<|im_start|>"
+
+
+def test_added_tokens_that_are_text_have_the_bytes_they_decode_to(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(write_sentencepiece(tmp_path / "a.gguf"))
+    for text, is_special in (("\u2581\u2581two", False), ("\u2581special", True)):
+        tokenizer.backend.add_tokens([AddedToken(text, special=is_special, normalized=False)])
+    grown = FastTokenizer(
+        tokenizer.backend, eos_ids=(), bos_id=None, named={}, chat_template=None, vocab_size=tokenizer.vocab_size + 2
+    )
+    assert grown.token_bytes(tokenizer.vocab_size) == b"  two"
+    assert grown.token_bytes(tokenizer.vocab_size + 1) == "\u2581special".encode()
 
 
 @pytest.mark.parametrize("token", [-1, 10**6])

@@ -41,6 +41,19 @@ def test_sentencepiece_ids_are_those_of_llama_cpp(adds_space: bool, column: str,
     assert_same_ids(load_tokenizer(path), cases)
 
 
+def test_sentencepiece_merges_go_by_score_whatever_the_order_of_the_ids(tmp_path: Path) -> None:
+    tokens = ["<unk>", "<s>", "</s>", "a", "b", "c", "ab", "bc"]
+    for scores, expected in (([-1.0, -2.0], ["ab", "c"]), ([-2.0, -1.0], ["a", "bc"])):
+        changes: dict[str, object] = {
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1, 1, 1],
+            "tokenizer.ggml.scores": [0.0] * 3 + [-9.0] * 3 + scores,
+            "tokenizer.ggml.add_space_prefix": False,
+        }
+        tokenizer = load_tokenizer(write_sentencepiece(tmp_path / "a.gguf", changes))
+        assert [tokenizer.spelling(token) for token in tokenizer.encode("abc", add_special=False)] == expected
+
+
 @pytest.mark.real_model
 def test_smollm2_ids_are_those_of_llama_cpp_and_every_text_comes_back_whole() -> None:
     if not is_cached("smollm2-135m"):
