@@ -11,7 +11,7 @@ from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.core.ports import Scores, Target
 from paradraft.core.records import Proposal
 from support.passes import Row, Tree, batch_of, proposal_of, slots_of
-from support.targets import PAGE_SIZE, TARGETS, build_target
+from support.targets import PAGE_SIZE, TAPS, TARGETS, build_target
 
 TEXT = [3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 3, 8, 46, 26]
 OTHER = [27, 18, 28, 1, 8, 28, 4, 5, 9, 4, 5]
@@ -173,10 +173,33 @@ def test_argmax_and_top_agree_with_the_rows(target: Target) -> None:
         np.testing.assert_array_equal(values, row[order[:5]])
 
 
+def test_taps_belong_to_the_fed_tokens_whatever_chunk_or_tree_feeds_them(target: Target) -> None:
+    path = [TREE.tokens[index] for index in TREE.path_to(5)]
+    whole = run(target, [Row(tokens=[*TEXT[:8], *path], pages=MORE_PAGES)])
+    expected = {layer: whole.hidden(layer).copy() for layer in TAPS.hidden_layers}
+    entropies = {layer: whole.attention_entropy(layer).copy() for layer in TAPS.entropy_layers}
+    feed(target, TEXT[:3])
+    scores = run(target, [Row(tokens=TEXT[:8], cached=3, pages=PAGES)], [TREE])
+    places = [*range(5), *(5 + node for node in TREE.path_to(5))]
+    for layer, states in expected.items():
+        assert scores.hidden(layer).shape == (5 + len(TREE.tokens), target.limits.hidden_size)
+        assert_same(scores.hidden(layer)[places], states[3:])
+    for layer, values in entropies.items():
+        assert_same(scores.attention_entropy(layer)[places], values[3:])
+
+
+def test_scores_of_a_pass_say_which_tokens_were_fed_and_scored(target: Target) -> None:
+    rows = [Row(tokens=TEXT[:5], pages=PAGES, num_scored=5), Row(tokens=OTHER[:3], pages=MORE_PAGES, num_scored=0)]
+    scores = run(target, rows, [CHAIN, Tree()])
+    assert scores.starts.tolist() == [0, 8, 8]
+    assert scores.fed_starts.tolist() == [0, 8, 11]
+
+
 def test_limits_describe_the_target(target: Target) -> None:
     limits = target.limits
     assert limits.page_size == PAGE_SIZE
     assert limits.max_positions >= len(TEXT)
     assert limits.bytes_per_token > 0
+    assert limits.dtype == "fp32"
     assert limits.runner
     assert ints([limits.num_layers, limits.hidden_size, limits.num_pages]).min() > 0

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 import torch
 
 from paradraft.core.ports import Needs, Target
+from paradraft.models.runner import TorchRunner
+from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.models.transformers_runner import TransformersRunner, load_foreign
 from support.foreign_models import VOCAB_SIZE, foreign_model
 from support.stub_target import StubTarget, hashed_law
 
 NUM_PAGES, PAGE_SIZE = 32, 4
+_WINDOW: Mapping[str, Mapping[str, object]] = {"mistral": {"sliding_window": 5}}
 TAPS = Needs(sources=("test",), hidden_layers=(-1, 0, 2), entropy_layers=(0, 2))
 
 
@@ -27,8 +30,24 @@ def foreign(kind: str, *, dtype: torch.dtype = torch.float32, **changes: object)
     return TransformersRunner(model, num_pages=NUM_PAGES, page_size=PAGE_SIZE, needs=TAPS)
 
 
+def built_in(family: str) -> TorchRunner:
+    config = tiny_config(family, {"vocab_size": VOCAB_SIZE, "max_position_embeddings": 64, **_WINDOW.get(family, {})})
+    return TorchRunner.build(
+        config,
+        tiny_tensors(config, seed=5),
+        dtype=torch.float32,
+        device=torch.device("cpu"),
+        num_pages=NUM_PAGES,
+        page_size=PAGE_SIZE,
+        needs=TAPS,
+    )
+
+
 TARGETS: Mapping[str, Callable[[], Target]] = {
     "stub": stub,
+    "torch-llama": lambda: built_in("llama"),
+    "torch-mistral": lambda: built_in("mistral"),
+    "torch-qwen3": lambda: built_in("qwen3"),
     "transformers-llama": lambda: foreign("llama"),
     "transformers-mixtral": lambda: foreign("mixtral"),
     "transformers-gemma2": lambda: foreign("gemma2"),

@@ -13,6 +13,7 @@ from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.decoder import Decoder, Taps, build_decoder
 from paradraft.models.decoder_config import read_decoder_config
+from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
 from paradraft.models.scores import DoneTicket, TensorScores
@@ -37,7 +38,7 @@ class TorchRunner:
         self.limits = Limits(
             name=name or config.model_type,
             runner=f"torch ({decoder.kernels_note})",
-            dtype=str(decoder.dtype).removeprefix("torch."),
+            dtype=dtype_name(decoder.dtype),
             vocab_size=config.vocab_size,
             num_layers=config.num_layers,
             hidden_size=config.hidden_size,

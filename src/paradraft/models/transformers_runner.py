@@ -17,6 +17,7 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ProtocolError
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
+from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
 from paradraft.models.scores import DoneTicket, TensorScores
@@ -28,7 +29,6 @@ from paradraft.models.transformers_taps import check_layers, hook_taps
 from paradraft.models.transformers_weights import build_module
 
 RUNNER = "transformers (eager modules), slower than the built-in decoder"
-_DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -67,12 +67,12 @@ class TransformersRunner:
     """Implements core.ports.Target over a model's own modules, with attention over the paged cache."""
 
     def __init__(self, model: ForeignModel, *, num_pages: int, page_size: int, needs: Needs | None = None) -> None:
-        """Set the cache aside and tap the layers that needs names; raise ModelError for layers that do not exist."""
+        """Set the cache aside and tap the layers that needs names; raise ProtocolError for layers that do not exist."""
         module, found = model.module, model.survey
         hidden_layers = needs.hidden_layers if needs else ()
         self._entropy_layers = frozenset(needs.entropy_layers if needs else ())
         check_layers(hidden_layers, self._entropy_layers, len(found.layers))
-        self._module = module
+        self._module: PreTrainedModel | None = module
         self._places = found.places
         self._hooks = hook_taps(found.layers, hidden_layers)
         self._store = KvStore(
@@ -89,8 +89,10 @@ class TransformersRunner:
     def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
         """Run a pass; it writes the cache slots of the fed tokens and no others.
 
-        Raises ProtocolError if a position lies beyond the model's context.
+        Raises ProtocolError if a position lies beyond the model's context or the target is closed.
         """
+        if self._module is None:
+            raise ProtocolError("The target is closed.", remedy="Build another one.")
         layout = lay_out(batch, proposal, self._layout_needs)
         if layout.highest_position >= self.limits.max_positions:
             raise ProtocolError(
@@ -113,9 +115,11 @@ class TransformersRunner:
         self._store.move(sources, destinations)
 
     def close(self) -> None:
-        """Free the cache and take the taps off the model."""
+        """Free the cache, take the taps off the model and let go of it."""
         for hook in self._hooks:
             hook.remove()
+        self._module = None
+        self._places = {}
         self._store.close()
 
 
@@ -125,7 +129,7 @@ def _limits(model: ForeignModel, num_pages: int, page_size: int) -> Limits:
     return Limits(
         name=model.name,
         runner=RUNNER,
-        dtype=_DTYPE_NAMES[model.module.dtype],
+        dtype=dtype_name(model.module.dtype),
         vocab_size=int(config.vocab_size),
         num_layers=shape.num_layers,
         hidden_size=int(config.hidden_size),

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from paradraft.core.errors import ModelError
+from paradraft.core.errors import ProtocolError
 from paradraft.models.transformers_attention import ForeignPass
 
 EMBEDDING = -1
 
 
 def check_layers(hidden: Iterable[int], entropy: Iterable[int], num_layers: int) -> None:
-    """Raise ModelError if a layer that a drafter wants to read does not exist."""
+    """Raise ProtocolError if a layer that a drafter wants to read does not exist."""
     for layer, least in [*((layer, EMBEDDING) for layer in hidden), *((layer, 0) for layer in entropy)]:
         if not least <= layer < num_layers:
-            raise ModelError(
-                f"the drafter reads layer {layer}, and the target has layers {least} to {num_layers - 1}.",
-                remedy="Choose a drafter that was made for this target.",
+            raise ProtocolError(
+                f"layer {layer} cannot be tapped: there are layers {least} to {num_layers - 1}.",
+                remedy="Correct the drafter's Needs.",
             )
 
 

@@ -7,7 +7,7 @@ import torch
 
 from paradraft.core.errors import ConfigError
 from paradraft.models import device
-from paradraft.models.device import choose_device, choose_dtype, cpu_has_bf16
+from paradraft.models.device import choose_device, choose_dtype, cpu_has_bf16, dtype_name
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,12 @@ def test_unknown_names_are_refused() -> None:
         choose_device("tpu")
     with pytest.raises(ConfigError, match="dtype='int4' is not known"):
         choose_dtype("int4", torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16", "fp16"])
+def test_a_number_format_is_named_as_the_options_name_it(name: str) -> None:
+    assert dtype_name(choose_dtype(name, torch.device("cpu"))) == name
+
+
+def test_a_number_format_without_an_option_keeps_its_name() -> None:
+    assert dtype_name(torch.float64) == "float64"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from paradraft.core.arrays import FloatArray
-from paradraft.core.errors import ModelError, ProtocolError
+from paradraft.core.errors import ProtocolError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Proposal
 from paradraft.models.transformers_runner import RUNNER, TransformersRunner, load_foreign
@@ -131,8 +131,8 @@ def test_frequencies_of_longrope_stay_as_they_are_over_the_whole_context() -> No
 @pytest.mark.parametrize(
     ("needs", "named"),
     [
-        (Needs(sources=("x",), hidden_layers=(3,)), "reads layer 3, and the target has layers -1 to 2"),
-        (Needs(sources=("x",), entropy_layers=(-1,)), "reads layer -1, and the target has layers 0 to 2"),
+        (Needs(sources=("x",), hidden_layers=(3,)), "layer 3 cannot be tapped: there are layers -1 to 2"),
+        (Needs(sources=("x",), entropy_layers=(-1,)), "layer -1 cannot be tapped: there are layers 0 to 2"),
     ],
 )
 def test_taps_of_layers_that_do_not_exist_are_refused(needs: Needs, named: str) -> None:
@@ -144,5 +144,12 @@ def test_taps_of_layers_that_do_not_exist_are_refused(needs: Needs, named: str) 
         dtype=torch.float32,
         device=torch.device("cpu"),
     )
-    with pytest.raises(ModelError, match=named):
+    with pytest.raises(ProtocolError, match=named):
         TransformersRunner(model, num_pages=4, page_size=4, needs=needs)
+
+
+def test_a_closed_target_says_so_and_leaves_the_model_untapped() -> None:
+    target = foreign("phi3")
+    target.close()
+    with pytest.raises(ProtocolError, match="closed"):
+        run(target, Row(tokens=TEXT[:3], pages=PAGES))
