@@ -85,8 +85,8 @@ def _sum_up(console: Console, totals: Totals) -> None:
     console.print()
     console.print(legend())
     console.print(
-        "These prompts ask for answers that repeat much of the prompt, where drafts that are looked up are often "
-        "right. `paradraft bench --prompts mt-bench` measures mixed questions."
+        "Most of these prompts ask for answers that repeat much of the prompt, where drafts that are looked up are "
+        "often right. `paradraft bench --prompts mt-bench` measures mixed questions."
     )
     console.print()
     console.print(f"plain:       {totals.plain_tokens_per_second:8.1f} tokens/s")

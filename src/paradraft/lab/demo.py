@@ -23,7 +23,7 @@ class DemoPrompt:
     text: str
 
 
-# Requests whose answers repeat much of their prompt: there a drafter that looks text up guesses well.
+# Mostly requests whose answers repeat much of their prompt: there a drafter that looks text up guesses well.
 PROMPTS = (
     DemoPrompt(
         kind="rewriting a text",
@@ -49,11 +49,16 @@ PROMPTS = (
         ),
     ),
     DemoPrompt(
-        kind="filling in a structured list",
+        kind="quoting from a text",
         text=(
-            "Write the numbers from 1 to 8 as a list. Each line has the form "
-            "`- number 1: the square of 1 is 1` and nothing else."
+            "Copy every sentence that mentions a number from this text.\n\n"
+            "The bridge was built in 1932. It is painted red. It is 503 metres long and carries eight lanes of traffic. "
+            "Walking across it takes about 20 minutes. The view is popular with visitors."
         ),
+    ),
+    DemoPrompt(
+        kind="an open question, where there is little to look up",
+        text="Why is the sky blue? Answer in two sentences.",
     ),
 )
 

@@ -60,7 +60,7 @@ def test_the_demo_shuts_out_replays_of_its_own_answers(run, opened):
 
 def test_the_demo_says_what_kind_of_prompts_it_uses(run, opened):
     output = run("demo", "--max-tokens", "4").stdout
-    for kind in ("rewriting a text", "editing code", "structured list", "repeat much of the prompt"):
+    for kind in ("rewriting a text", "editing code", "quoting from a text", "repeat much of the prompt"):
         assert kind in output
 
 
