@@ -52,8 +52,8 @@ PROMPTS = (
         kind="quoting from a text",
         text=(
             "Copy every sentence that mentions a number from this text.\n\n"
-            "The bridge was built in 1932. It is painted red. It is 503 metres long and carries eight lanes of traffic. "
-            "Walking across it takes about 20 minutes. The view is popular with visitors."
+            "The bridge was built in 1932. It is painted red. It is 503 metres long and carries eight lanes of "
+            "traffic. Walking across it takes about 20 minutes. The view is popular with visitors."
         ),
     ),
     DemoPrompt(
