@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
 from paradraft.verify.processors import adjust
 from paradraft.verify.ranking import Indices, Ranking
+
+_Weigh = Callable[[FloatArray], FloatArray]
 
 _COLDEST = 1e-30  # keeps a temperature above 0 from becoming 0 in fp32
 _HEADS = (128, 2048)  # how many ids to rank before falling back on a slower search for the end of top-p
@@ -62,12 +66,27 @@ def law_of(logits: FloatArray, sampling: RowSampling, history: IntArray) -> Law:
         raise ProtocolError("min_tokens leaves no token to draw.", remedy="Refuse such a request (check_sampling).")
     if sampling.params.is_greedy:
         return Law.point(int(values.argmax()))
-    weights = _weights(values, ranking.peak, sampling.params.temperature)
-    return _normalised(_kept(ranking, weights, sampling.params), weights)
+    return _sampled(ranking, sampling.params)
+
+
+def _sampled(ranking: Ranking, params: SamplingParams) -> Law:
+    """Return the law after temperature and the cuts; each cut leaves a prefix of the ranking."""
+    weigh = partial(_weights, peak=ranking.peak, temperature=params.temperature)
+    if params.top_k or params.min_p > 0.0:
+        ids = _survivors(ranking, weigh, params)
+        if params.top_p < 1.0:
+            sums = np.cumsum(weigh(ranking.values[ids]), dtype=np.float64)
+            ids = ids[: int(np.searchsorted(sums, params.top_p * sums[-1])) + 1]
+    elif params.top_p < 1.0:
+        ids = _nucleus(ranking, weigh, params.top_p)
+    else:
+        return _normalised(None, weigh(ranking.values))
+    ascending = np.sort(ints(ids))
+    return _normalised(ascending, weigh(ranking.values[ascending]))
 
 
 def _weights(values: FloatArray, peak: np.floating[Any], temperature: float) -> FloatArray:
-    """Return exp((values - peak) / temperature), [V], in fp32: 1 at the peak."""
+    """Return exp((values - peak) / temperature), [n], in fp32: 1 at the peak."""
     weights: FloatArray = values - peak
     if temperature != 1.0:
         with np.errstate(over="ignore"):
@@ -75,32 +94,21 @@ def _weights(values: FloatArray, peak: np.floating[Any], temperature: float) -> 
     return np.exp(weights, out=weights)
 
 
-def _kept(ranking: Ranking, weights: FloatArray, params: SamplingParams) -> IntArray | None:
-    """Return the ids that top-k, min-p and top-p leave, ascending; None for all.
-
-    Each cut leaves a prefix of the ranking, and top-p measures mass among what the cuts before it left.
-    """
-    size = len(weights)
-    limit = min(params.top_k or size, size)
-    if params.min_p > 0.0:
-        limit = min(limit, int(np.count_nonzero(weights >= np.float32(params.min_p))))
-    if params.top_p < 1.0:
-        head = _nucleus(ranking, weights, limit, params.top_p)
-    elif limit < size:
-        head = ranking.largest(limit)
-    else:
-        return None
-    return np.sort(ints(head))
+def _survivors(ranking: Ranking, weigh: _Weigh, params: SamplingParams) -> Indices:
+    """Return the ids that top-k and min-p leave, in ranking order."""
+    size = len(ranking.values)
+    for count in (params.top_k,) if params.top_k else (*_HEADS, size):
+        ids = ranking.largest(count)
+        kept = int(np.count_nonzero(weigh(ranking.values[ids]) >= np.float32(params.min_p)))
+        if kept < len(ids):
+            break
+    return ids[:kept]
 
 
-def _nucleus(ranking: Ranking, weights: FloatArray, limit: int, top_p: float) -> Indices:
-    """Return the shortest prefix of the `limit` best ids with at least top_p of their mass, in any order."""
-    if limit < len(weights):
-        head = ranking.largest(limit)
-        sums = np.cumsum(weights[head], dtype=np.float64)
-        return head[: int(np.searchsorted(sums, top_p * sums[-1])) + 1]
-    # Summed pairwise in fp32, the whole is as exact as its terms are.
-    needed = top_p * float(weights.sum())
+def _nucleus(ranking: Ranking, weigh: _Weigh, top_p: float) -> Indices:
+    """Return the shortest prefix of the ranking with at least top_p of all mass, in any order."""
+    weights = weigh(ranking.values)
+    needed = top_p * float(weights.sum())  # pairwise in fp32: as exact as its terms
     for count in _HEADS:
         head = ranking.largest(count)
         sums = np.cumsum(weights[head], dtype=np.float64)
@@ -110,6 +118,6 @@ def _nucleus(ranking: Ranking, weights: FloatArray, limit: int, top_p: float) ->
 
 
 def _normalised(ids: IntArray | None, weights: FloatArray) -> Law:
-    probabilities: DoubleArray = (weights if ids is None else weights[ids]).astype(np.float64)
+    probabilities: DoubleArray = weights.astype(np.float64)
     probabilities /= probabilities.sum()
     return Law(ids=ids, probabilities=probabilities)

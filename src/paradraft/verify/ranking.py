@@ -20,13 +20,13 @@ class Ranking:
         """Take the maxima of disjoint groups: entries themselves, so that few of them bound many."""
         whole = len(values) - len(values) % _GROUP
         maxima = values[:whole].reshape(_GROUP, -1).max(axis=0)
-        self._values = values
+        self.values = values
         self._maxima = maxima if whole == len(values) else np.concatenate([maxima, values[whole:]])
         self.peak = self._maxima.max()
 
     def largest(self, count: int) -> Indices:
         """Return the indices of the `count` largest values, in ranking order."""
-        values = self._values
+        values = self.values
         if count >= len(values):
             return np.argsort(-values, kind="stable")
         candidates = np.flatnonzero(values >= self._lower_bound(count))
@@ -39,7 +39,7 @@ class Ranking:
         Halves the pool that holds the end of the prefix until its last value is known: nothing is sorted. Equal
         values have equal weights.
         """
-        pool, masses = self._values, weights
+        pool, masses = self.values, weights
         while len(pool):
             pivot = np.partition(pool, len(pool) // 2)[len(pool) // 2]
             is_above, is_equal = pool > pivot, pool == pivot
@@ -49,17 +49,17 @@ class Ranking:
                 pool, masses = pool[is_above], masses[is_above]
             elif above + ties[-1] >= needed:
                 num_ties = int(np.searchsorted(ties, needed - above)) + 1
-                tied = np.flatnonzero(self._values == pivot)[:num_ties]
-                return np.sort(np.concatenate([np.flatnonzero(self._values > pivot), tied]))
+                tied = np.flatnonzero(self.values == pivot)[:num_ties]
+                return np.sort(np.concatenate([np.flatnonzero(self.values > pivot), tied]))
             else:
                 needed -= above + float(ties[-1])
                 is_below = pool < pivot
                 pool, masses = pool[is_below], masses[is_below]
-        return np.arange(len(self._values))
+        return np.arange(len(self.values))
 
     def _lower_bound(self, count: int) -> np.floating[Any]:
         """Return a value that at least `count` entries reach, and few more than that do."""
-        pool = self._maxima if len(self._maxima) >= 2 * count else self._values
+        pool = self._maxima if len(self._maxima) >= 2 * count else self.values
         rank = len(pool) - count
         bound: np.floating[Any] = np.partition(pool, rank)[rank]
         return bound
