@@ -87,12 +87,16 @@ def test_batch_order_and_company_do_not_change_an_answer(order: tuple[int, ...])
 def test_preemption_changes_no_token_and_leaves_no_page_behind(num_pages: int) -> None:
     params = replace(GREEDY, max_tokens=20)
     alone = [answer(build_engine(), [at, 1, 2], params) for at in range(5)]
-    engine = build_engine(HalfRightDrafter(LAW, VOCAB), num_pages=num_pages, longest=num_pages * 4)
+    drafter = HalfRightDrafter(LAW, VOCAB)
+    engine = build_engine(drafter, num_pages=num_pages, longest=num_pages * 4)
     events = run(engine, *(request(str(at), [at, 1, 2], params) for at in range(5)))
     assert [ids_of(events[str(at), 0]) for at in range(5)] == alone
     stats = [events[str(at), 0][-1].stats for at in range(5)]
     assert sum(each.preemptions for each in stats if each is not None) > 0
     assert engine.pages.counts().held == 0
+    # A preempted request goes on before those that never ran, so requests end in the order of their arrival.
+    assert [name for name, _ in events] == [str(at) for at in range(5)]
+    assert len(drafter.forgotten) == 5 + sum(each.preemptions for each in stats if each is not None)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 8, 29])
@@ -159,3 +163,11 @@ def test_an_accepted_draft_was_checked_even_if_it_is_the_only_one() -> None:
             )
         )
         assert answer(build_engine(drafter), PROMPT, replace(GREEDY, max_tokens=8)) == continue_plainly(LAW, PROMPT, 8)
+
+
+def test_the_drafter_sees_every_verdict_plain_steps_included() -> None:
+    drafter = OracleDrafter(LAW)
+    engine = build_engine(drafter)
+    first = answer(engine, PROMPT)
+    second = answer(engine, PROMPT, replace(GREEDY, speculate=False))
+    assert drafter.seen == {0: first + second}

@@ -92,6 +92,16 @@ def test_one_bad_prompt_refuses_the_call_and_harms_nothing(llm: LLM) -> None:
     assert llm.generate("fine", GREEDY)[0].choices[0].token_ids
 
 
+def test_an_interrupted_call_leaves_nothing_behind(llm: LLM) -> None:
+    def interrupt(event: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        llm.generate(PROMPTS, GREEDY, on_event=interrupt)
+    assert not llm.engine.has_work
+    assert llm.engine.pages.counts().held == 0
+
+
 def test_parameters_may_differ_by_prompt_but_not_in_number(llm: LLM) -> None:
     short = SamplingParams(temperature=0.0, max_tokens=2)
     lengths = [len(result.choices[0].token_ids) for result in llm.generate(PROMPTS[:2], [short, GREEDY])]

@@ -18,6 +18,7 @@ class FakeDrafter:
     def __init__(self) -> None:
         self.forgotten: list[int] = []
         self.num_drafted = 0
+        self.seen: dict[int, list[int]] = {}  # row -> tokens of all verdicts
 
     def propose(self, batch: Batch, plan: Plan) -> Proposal:
         paths = [
@@ -31,7 +32,8 @@ class FakeDrafter:
         return []
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
-        pass
+        for index, row in enumerate(batch.rows.tolist()):
+            self.seen.setdefault(row, []).extend(verdict.tokens_of(index).tolist())
 
     def forget(self, rows: IntArray) -> None:
         self.forgotten.extend(rows.tolist())

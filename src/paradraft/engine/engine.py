@@ -115,7 +115,7 @@ class Engine:
         """End all choices of a request now and return their last events; unknown ids give none."""
         ended = self._rows.withdraw(request_id)
         ended += [self._rows.release(row.number) for row in self._rows.of_request(request_id)]
-        return [self._end(generation, FinishReason.ABORT) for generation in ended]
+        return [generation.end(FinishReason.ABORT) for generation in ended]
 
     def close(self) -> None:
         """Free the target. Requests still running get no further event."""
@@ -136,20 +136,16 @@ class Engine:
             self.totals.tally.add_round(outcome.round)
             self._step.scheduler.observe(outcome.row, outcome.round.num_levels, len(outcome.round.path))
         if outcome.has_ended:
-            self._rows.retire(self._rows.release(outcome.row))
+            self._rows.release(outcome.row)
             self.totals.finished += 1
 
     def _forget(self, row: int) -> None:
         self._step.drafter.forget(ints([row]))
         self._step.scheduler.forget(row)
 
-    def _end(self, generation: Generation, reason: FinishReason, error: str | None = None) -> TokenEvent:
-        self._rows.retire(generation)
-        return generation.end(reason, error)
-
     def _fail_running(self, error: str) -> list[TokenEvent]:
         failed = [self._rows.release(need.row) for need in self._rows.running()]
         if not failed:
             raise RequestRefused(f"A step failed with no row running: {error}.", remedy="Report this as a bug.")
         self.totals.failed += len(failed)
-        return [self._end(generation, FinishReason.ERROR, error) for generation in failed]
+        return [generation.end(FinishReason.ERROR, error) for generation in failed]

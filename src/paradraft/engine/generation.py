@@ -31,6 +31,7 @@ class Generation:
         self.sampling = sampling_of(request, choice, tokenizer.eos_ids)
         self._stop_ids = frozenset(self.sampling.stop_ids)
         self._eos_ids = frozenset(tokenizer.eos_ids)
+        self.arrival = 0  # order among all choices, set when it is queued
         self.tally = Tally()
         self.drafted_at: list[int] = []  # positions of accepted draft tokens
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]

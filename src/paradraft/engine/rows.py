@@ -41,7 +41,6 @@ class Rows:
         self._free = list(range(max_rows - 1, -1, -1))
         self._running: dict[int, Row] = {}  # in order of admission
         self._waiting: deque[Generation] = deque()
-        self._ages: dict[int, int] = {}  # id of a generation -> order of arrival
         self._arrivals = 0
 
     def __len__(self) -> int:
@@ -55,13 +54,13 @@ class Rows:
 
     def enqueue(self, generation: Generation) -> None:
         """Put a new choice at the end of the queue."""
-        self._ages[id(generation)] = self._arrivals
+        generation.arrival = self._arrivals
         self._arrivals += 1
         self._waiting.append(generation)
 
     def running(self) -> Sequence[RowNeed]:
         """Return the running rows, oldest request first."""
-        ordered = sorted(self._running.values(), key=lambda row: self._ages[id(row.generation)])
+        ordered = sorted(self._running.values(), key=lambda row: row.generation.arrival)
         return [_need_of(row) for row in ordered]
 
     def admit(self) -> RowNeed | None:
@@ -101,10 +100,6 @@ class Rows:
         self._on_release(row)
         self._free.append(row)
         return freed.generation
-
-    def retire(self, generation: Generation) -> None:
-        """Forget a choice that ended."""
-        self._ages.pop(id(generation), None)
 
     def row(self, number: int) -> Row:
         """Return a running row."""

@@ -49,7 +49,6 @@ class TextStream:
         if found:
             at, stop = min(found)
             text, self._held = self._held[:at], ""
-            self._utf8.reset()
             return Piece(text=text, stop=stop)
         keep = self._longest_possible_stop()
         cut = len(self._held) - keep
