@@ -27,6 +27,11 @@ def show_report(report: BenchReport) -> None:
     console.print()
     console.print(_arms(report.arms))
     console.print()
+    for arm in report.arms:
+        if arm.acceptance_by_position:
+            shares = " ".join(f"{share:.2f}" for share in arm.acceptance_by_position)
+            console.print(f"{arm.name}, {_rows(arm.concurrency)}: accepted by draft position {shares}", markup=False)
+    console.print()
     for entry in report.speedups:
         _show_speedup(console, entry)
     if report.prompt_processing:
@@ -39,7 +44,7 @@ def show_report(report: BenchReport) -> None:
 
 
 def _arms(arms: Sequence[ArmReport]) -> Table:
-    titles = ("arm", "rows", "tokens/s", "range", "tau", "acceptance", "effective", "by position", "steps", "predicted")
+    titles = ("arm", "rows", "tokens/s", "range", "tau", "accepted", "effective", "steps", "foretold")
     rows = [
         (
             arm.name,
@@ -49,7 +54,6 @@ def _arms(arms: Sequence[ArmReport]) -> Table:
             f"{arm.tau:.2f}",
             f"{arm.acceptance_rate:.1%}",
             f"{arm.effective_acceptance_rate:.1%}",
-            " ".join(f"{share:.2f}"[1:] if share < 1 else "1" for share in arm.acceptance_by_position) or "-",
             str(arm.steps.measured),
             f"{arm.steps.predicted:.0f}",
         )
@@ -59,7 +63,7 @@ def _arms(arms: Sequence[ArmReport]) -> Table:
 
 
 def _show_speedup(console: Console, entry: Speedup) -> None:
-    where = f"{entry.arm} over {entry.baseline}, {entry.concurrency} row{'s' if entry.concurrency > 1 else ''}"
+    where = f"{entry.arm} over {entry.baseline}, {_rows(entry.concurrency)}"
     if entry.ratio is None:
         console.print(f"{where}: no speed-up printed, {entry.refused}", style="red", markup=False)
         return
@@ -78,12 +82,16 @@ def _show_differences(console: Console, report: BenchReport) -> None:
             margins = [difference.margin for difference in arm.differences if difference.margin is not None]
             largest = f"largest margin {max(margins):.3g}" if margins else "no margin measured"
             console.print(
-                f"{arm.name}, {arm.concurrency} rows: {len(arm.differences)} answers differ somewhere from plain "
+                f"{arm.name}, {_rows(arm.concurrency)}: {len(arm.differences)} answers differ somewhere from plain "
                 f"decoding, {largest} (near-tie up to {report.near_tie_bound:g})",
                 markup=False,
             )
         else:
-            console.print(f"{arm.name}, {arm.concurrency} rows: every token equal to plain decoding", markup=False)
+            console.print(f"{arm.name}, {_rows(arm.concurrency)}: every token equal to plain decoding", markup=False)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _ratio(ratio: Ratio) -> str:
@@ -93,7 +101,7 @@ def _ratio(ratio: Ratio) -> str:
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left")
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table
