@@ -102,7 +102,9 @@ def replay(drafter: Drafter, answers: list[dict[str, object]], gamma: int, node_
             outcome = verdict_on(proposal, 0, text[at:])
             drafter.observe(batch, proposal, None, verdict_of([outcome]))
             at += len(outcome[1])
-            for place, value in enumerate((len(outcome[1]), 1, 1 + node_cost * len(proposal.tokens), len(proposal.tokens))):
+            for place, value in enumerate(
+                (len(outcome[1]), 1, 1 + node_cost * len(proposal.tokens), len(proposal.tokens))
+            ):
                 sums[str(answer["kind"])][place] += value
         drafter.forget(ints([number % 3]))
     return sums
@@ -111,7 +113,9 @@ def replay(drafter: Drafter, answers: list[dict[str, object]], gamma: int, node_
 def print_replay(path: Path, gamma: int, node_cost: float) -> None:
     answers = [json.loads(line) for line in path.read_text().splitlines()]
     kinds = list(dict.fromkeys(answer["kind"] for answer in answers))
-    print(f"{len(answers)} answers, gamma {gamma}, a pass costs 1 + {node_cost} per node: tau, speed-up, nodes per pass")
+    print(
+        f"{len(answers)} answers, gamma {gamma}, a pass costs 1 + {node_cost} per node: tau, speed-up, nodes per pass"
+    )
     print("| drafter | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for name, build in DRAFTERS.items():
         sums = replay(build(), answers, gamma, node_cost)
@@ -134,13 +138,17 @@ def texts_of(kind: str, length: int, count: int) -> list[IntArray]:
 
 
 def print_times(steps: int = 80) -> None:
-    print("microseconds for a step of all rows, gamma 7: propose median, p99; observe median; first propose (whole text)")
+    print(
+        "microseconds for a step of all rows, gamma 7: propose median, p99; observe median; first propose (whole text)"
+    )
     print("| drafter | rows x history | text | propose | p99 | observe | first |\n|---|---|---|---|---|---|---|")
     for name, build in DRAFTERS.items():
         for count, length in ((1, 2048), (8, 8192), (64, 8192)):
             for kind in ("phrases", "one token"):
                 times = measure(build(), texts_of(kind, length, count), length, steps)
-                print(f"| {name} | {count} x {length} | {kind} | " + " | ".join(f"{value:.0f}" for value in times) + " |")
+                print(
+                    f"| {name} | {count} x {length} | {kind} | " + " | ".join(f"{value:.0f}" for value in times) + " |"
+                )
 
 
 def measure(drafter: Drafter, texts: list[IntArray], length: int, steps: int) -> tuple[float, float, float, float]:
@@ -163,7 +171,12 @@ def measure(drafter: Drafter, texts: list[IntArray], length: int, steps: int) ->
         proposing.append(middle - begin)
         lengths = [at + len(tokens) for at, (_, tokens) in zip(lengths, outcomes, strict=True)]
     later = np.array(proposing[1:]) * 1e6
-    return float(np.median(later)), float(np.quantile(later, 0.99)), float(np.median(observing)) * 1e6, proposing[0] * 1e6
+    return (
+        float(np.median(later)),
+        float(np.quantile(later, 0.99)),
+        float(np.median(observing)) * 1e6,
+        proposing[0] * 1e6,
+    )
 
 
 def main() -> None:

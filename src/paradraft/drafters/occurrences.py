@@ -52,6 +52,11 @@ class TokenIndex:
         """Return the place of the oldest token that is still known."""
         return max(self._floor, self.end - self._max_tokens)
 
+    @property
+    def num_slots(self) -> int:
+        """Return how many tokens there is memory for."""
+        return self._capacity
+
     def drop(self, count: int) -> None:
         """Forget the oldest `count` tokens; memory far larger than what is left needs is given back."""
         self._floor = self.floor + count

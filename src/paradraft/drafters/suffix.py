@@ -24,8 +24,10 @@ from paradraft.drafters.votes import MAX_MATCH, Body, find_voters
 ORDERS = (1, 2, 4, 8)
 MAX_VOTERS = 8  # of one body
 # Cautions are tuned until estimated and observed acceptance agreed; recency helps in a row's own text only.
-OWN = Body(source=0, caution=(2.0, 1.0, 0.5), is_recency_weighted=True)
-SHARED = Body(source=1, caution=(3.0, 2.0, 1.0), is_recency_weighted=False)
+_OWN_CAUTION = (2.0, 1.0, 0.5, 0.5, 0.4, 0.3, 0.25, 0.18, 0.11, 0.08)
+_SHARED_CAUTION = (3.0, 2.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1)
+OWN = Body(source=0, caution=_OWN_CAUTION, is_recency_weighted=True)
+SHARED = Body(source=1, caution=_SHARED_CAUTION, is_recency_weighted=False)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from paradraft.core.records import Proposal, Verdict
 
 PRIOR = 10.0  # tested levels of good will
 FORGETTING = 0.95  # weight of the past per tested level
-LOWEST, HIGHEST = 0.3, 1.5
+HIGHEST = 1.5  # below, the prior holds it above a third
 CEILING = 0.98  # no level is ever taken for certain
 
 
@@ -22,7 +22,7 @@ class Trust:
     def use(self) -> float:
         """Return the factor for the estimates of the next proposal."""
         ratio = (self._accepted + PRIOR) / (self._expected + PRIOR)
-        self._used = min(max(ratio, LOWEST), HIGHEST)
+        self._used = min(ratio, HIGHEST)
         return self._used
 
     def learn(self, proposal: Proposal, verdict: Verdict, index: int) -> None:
