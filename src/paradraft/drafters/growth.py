@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paradraft.drafters.draft import Draft
-from paradraft.drafters.occurrences import SEPARATOR
+from paradraft.drafters.token_ring import SEPARATOR
 from paradraft.drafters.trust import CEILING
 from paradraft.drafters.votes import Body, Voter, vote
 

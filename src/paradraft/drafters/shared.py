@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from paradraft.core.arrays import IntArray, join
-from paradraft.drafters.occurrences import SEPARATOR, TokenIndex
+from paradraft.drafters.occurrences import TokenIndex
+from paradraft.drafters.token_ring import SEPARATOR
 
 TENANT_COST = 256  # tokens that an index of its own counts for, whatever it holds
 

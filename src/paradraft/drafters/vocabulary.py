@@ -84,7 +84,7 @@ def require_same(target: Tokenizer, draft: Tokenizer) -> None:
         share = alignment.num_shared / max(target.vocab_size, 1)
         raise AlignmentError(
             f"The drafter does not speak the target's vocabulary: {alignment}.",
-            remedy="Use a draft model with the target's tokenizer, or map the vocabularies by token strings: "
+            remedy="Use a draft model with the target's tokenizer, or set draft_vocabulary=mapped: "
             f"{alignment.num_shared} tokens ({share:.0%} of the target's) are in both, and mapped drafts are safe, "
             "since the target checks each of them.",
         )

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paradraft.drafters.occurrences import SEPARATOR, TokenIndex
+from paradraft.drafters.occurrences import TokenIndex
+from paradraft.drafters.token_ring import SEPARATOR
 
 MAX_MATCH = 12  # longer matches count as this long
 

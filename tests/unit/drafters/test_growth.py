@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from paradraft.drafters.growth import Budget, grow
-from paradraft.drafters.occurrences import SEPARATOR
+from paradraft.drafters.token_ring import SEPARATOR
 from paradraft.drafters.votes import Body, Voter
 
 OWN = Body(source=0, caution=(1.0,), is_recency_weighted=False)

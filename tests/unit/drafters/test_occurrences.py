@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from paradraft.core.arrays import ints
-from paradraft.drafters.occurrences import SEPARATOR, TokenIndex
+from paradraft.drafters.occurrences import TokenIndex
+from paradraft.drafters.token_ring import SEPARATOR
 
 ORDERS = (1, 2, 4)
 

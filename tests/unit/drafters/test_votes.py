@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from paradraft.core.arrays import ints
-from paradraft.drafters.occurrences import SEPARATOR, TokenIndex
+from paradraft.drafters.occurrences import TokenIndex
+from paradraft.drafters.token_ring import SEPARATOR
 from paradraft.drafters.votes import Body, Voter, find_voters, vote
 
 FLAT = Body(source=0, caution=(2.0, 1.0, 0.5), is_recency_weighted=False)
