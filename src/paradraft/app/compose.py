@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from paradraft.app.config import Config
-from paradraft.app.drafters import build_drafter
+from paradraft.app.drafters import Drafting, build_drafter
 from paradraft.core.errors import ConfigError
-from paradraft.core.ports import Limits, Needs, Tokenizer
+from paradraft.core.ports import Limits
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.engine.engine import Engine, EngineOptions
 from paradraft.kv.pages import PageCache
@@ -25,14 +25,8 @@ class Assembly:
 
     engine: Engine
     model: LoadedModel
-    tokenizer: Tokenizer
     summary: str
-    closers: tuple[Callable[[], None], ...]
-
-    def close(self) -> None:
-        """Free the target and the drafter's own model."""
-        for close in self.closers:
-            close()
+    resources: ExitStack  # frees the target and the drafter's own model
 
 
 def assemble(config: Config) -> Assembly:
@@ -41,28 +35,37 @@ def assemble(config: Config) -> Assembly:
     Raises ConfigError, ModelError or AlignmentError; whatever was loaded by then is freed.
     """
     use_threads(config.threads)
-    acceptor = RuleAcceptor(make_rule(config.rule, alpha=config.alpha))
-    num_pages = -(-config.kv_tokens // config.page_size)
-    model = load_model(
-        config.model,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        num_pages=num_pages,
-        page_size=config.page_size,
-    )
-    drafting = build_drafter(config)
+    rule = make_rule(config.rule, alpha=config.alpha)
+    with ExitStack() as loaded:
+        model = load_model(
+            config.model,
+            revision=config.revision,
+            dtype=config.dtype,
+            device=config.device,
+            num_pages=-(-config.kv_tokens // config.page_size),
+            page_size=config.page_size,
+        )
+        loaded.callback(model.target.close)
+        drafting = build_drafter(config, model, rule, loaded)
+        return Assembly(
+            engine=_wire(config, model, drafting, RuleAcceptor(rule)),
+            model=model,
+            summary=_summary(model.target.limits, drafting, config, is_exact=rule.is_exact),
+            resources=loaded.pop_all(),
+        )
+
+
+def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: RuleAcceptor) -> Engine:
     limits = model.target.limits
-    longest = longest_row(config, limits)
-    engine = Engine(
+    return Engine(
         target=model.target,
         drafter=GuardedDrafter(drafting.drafter, vocab_size=limits.vocab_size),
         acceptor=acceptor,
         tokenizer=model.tokenizer,
-        pages=PageCache(num_pages=num_pages, page_size=config.page_size),
+        pages=PageCache(num_pages=limits.num_pages, page_size=limits.page_size),
         options=EngineOptions(
             max_rows=config.max_rows,
-            longest=longest,
+            longest=longest_row(config, limits),
             max_step_tokens=config.max_step_tokens,
             gamma=drafting.gamma,
             nodes=drafting.nodes,
@@ -70,13 +73,6 @@ def assemble(config: Config) -> Assembly:
             reuses_prefixes=config.prefix_caching,
         ),
         clock=time.perf_counter,
-    )
-    return Assembly(
-        engine=engine,
-        model=model,
-        tokenizer=model.tokenizer,
-        summary=_summary(limits, drafting.drafter.needs, config, is_exact=acceptor.is_exact),
-        closers=(engine.close, drafting.close),
     )
 
 
@@ -90,11 +86,11 @@ def longest_row(config: Config, limits: Limits) -> int:
     return min(config.max_model_len or limits.max_positions, limits.max_positions, config.kv_tokens)
 
 
-def _summary(limits: Limits, needs: Needs, config: Config, *, is_exact: bool) -> str:
+def _summary(limits: Limits, drafting: Drafting, config: Config, *, is_exact: bool) -> str:
     exactness = "exact" if is_exact else "LOSSY: answers may differ from plain decoding"
     cache_bytes = limits.num_pages * limits.page_size * limits.bytes_per_token
     return (
         f"{limits.name} on {limits.runner}, {limits.dtype}, weights {limits.weight_bytes / 1e6:.0f} MB, "
-        f"cache up to {cache_bytes / 1e6:.0f} MB; drafter {'+'.join(needs.sources) or 'none'}, "
-        f"gamma {config.gamma}; rule {config.rule} ({exactness})"
+        f"cache up to {cache_bytes / 1e6:.0f} MB; drafter {'+'.join(drafting.drafter.needs.sources) or 'none'}, "
+        f"gamma {drafting.gamma}; rule {config.rule} ({exactness})"
     )

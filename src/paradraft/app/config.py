@@ -13,6 +13,8 @@ from paradraft.core.errors import ConfigError
 
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda")
+VOCABULARIES = ("same", "mapped")
+MAX_DEPTH, MAX_WIDTH = 64, 16  # of a draft tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,12 +25,16 @@ class Config:
     drafter: none, ngram, suffix, or a model (same forms as model) used as a draft model.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so.
+    draft_vocabulary: same (checked at start), or mapped: a draft model with another tokenizer, by token strings.
+    draft_branching: children per node by level for a draft model's tree, () for a chain.
+    draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
 
     model: str = "smollm2-135m"
     revision: str | None = None
     drafter: str = "suffix"
     draft_revision: str | None = None
+    draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
     draft_temperature: float | None = None
     draft_eos_temperature: float | None = None
@@ -52,6 +58,10 @@ class Config:
         """Check ranges; names of models and drafters are checked where they are resolved."""
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
+        _check_choice("draft_vocabulary", self.draft_vocabulary, VOCABULARIES)
+        for name in ("draft_temperature", "draft_eos_temperature"):
+            _check_temperature(name, getattr(self, name))
+        object.__setattr__(self, "draft_branching", _as_branching(self.draft_branching))
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
@@ -79,6 +89,22 @@ _OPTIONAL = frozenset({"threads", "max_model_len", "seed"})
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ConfigError(f"{name}={value!r} is not known.", remedy=f"Choose one of {', '.join(choices)}.")
+
+
+def _check_temperature(name: str, value: object) -> None:
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 100.0):
+        return
+    raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a number from 0 to 100, or leave it out.")
+
+
+def _as_branching(value: object) -> tuple[int, ...]:
+    widths = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if len(widths) > MAX_DEPTH or not all(type(width) is int and 1 <= width <= MAX_WIDTH for width in widths):
+        raise ConfigError(
+            f"draft_branching={value!r} is not allowed.",
+            remedy=f"Use up to {MAX_DEPTH} whole numbers from 1 to {MAX_WIDTH}, one per level, like [3, 2, 1].",
+        )
+    return widths
 
 
 def _check_key(key: str) -> None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from types import MappingProxyType
 
 from paradraft.app.config import Config
+from paradraft.core.errors import ConfigError, ModelError
 from paradraft.core.ports import Drafter
+from paradraft.drafters.candidates import DraftHeat
+from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.plain import PlainDrafter
 from paradraft.drafters.suffix import SuffixDrafter
+from paradraft.drafters.vocabulary import VocabularyMap, require_same
+from paradraft.kv.pages import PageCache
+from paradraft.models.load import LoadedModel, load_model
+from paradraft.verify.rules import Rule
+from paradraft.verify.tree import Shape
 
 # One line for each method that needs no weights of its own.
 METHODS: Mapping[str, Callable[[Config], Drafter]] = MappingProxyType(
@@ -29,10 +40,75 @@ class Drafting:
     drafter: Drafter
     gamma: int
     nodes: int
-    close: Callable[[], None]
 
 
-def build_drafter(config: Config) -> Drafting:
-    """Return the configured drafter."""
-    gamma = 0 if config.drafter == "none" else config.gamma
-    return Drafting(drafter=METHODS[config.drafter](config), gamma=gamma, nodes=gamma, close=lambda: None)
+def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack) -> Drafting:
+    """Return the configured drafter, checked against the target and the rule; its weights are freed by `loaded`.
+
+    Raises ConfigError for a combination that cannot work, ModelError and AlignmentError for a draft model.
+    """
+    if config.drafter in METHODS:
+        gamma = 0 if config.drafter == "none" else config.gamma
+        return Drafting(drafter=METHODS[config.drafter](config), gamma=gamma, nodes=gamma)
+    return _build_model_drafter(config, target, rule, loaded)
+
+
+def _build_model_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack) -> Drafting:
+    if config.draft_branching and rule.shape is not Shape.TREE:
+        raise ConfigError(
+            f"draft_branching={list(config.draft_branching)} makes trees, and the rule {rule.name!r} checks chains.",
+            remedy="Leave draft_branching out, or use the rule coupled or recursive.",
+        )
+    model = _load_draft_model(config)
+    loaded.callback(model.target.close)
+    limits = model.target.limits
+    drafter = ModelDrafter(
+        target=model.target,
+        pages=PageCache(num_pages=limits.num_pages, page_size=limits.page_size),
+        vocab_size=target.target.limits.vocab_size,
+        mapping=_mapping(config, target, model),
+        options=ModelDrafterOptions(
+            branching=config.draft_branching,
+            is_sampled=rule.reads_draft_laws,
+            heat=DraftHeat(
+                temperature=config.draft_temperature,
+                eos_temperature=config.draft_eos_temperature,
+                eos_ids=target.tokenizer.eos_ids,
+            ),
+            max_step_tokens=config.max_step_tokens,
+        ),
+    )
+    gamma, nodes = _budget(config)
+    return Drafting(drafter=drafter, gamma=gamma, nodes=nodes)
+
+
+def _load_draft_model(config: Config) -> LoadedModel:
+    try:
+        return load_model(
+            config.drafter,
+            revision=config.draft_revision,
+            dtype=config.dtype,
+            device=config.device,
+            num_pages=-(-config.kv_tokens // config.page_size),
+            page_size=config.page_size,
+        )
+    except ModelError as error:
+        methods = ", ".join(METHODS)
+        raise ModelError(
+            f"drafter: {error.problem}", remedy=f"{error.remedy} Methods without weights: {methods}."
+        ) from error
+
+
+def _mapping(config: Config, target: LoadedModel, draft: LoadedModel) -> VocabularyMap | None:
+    if config.draft_vocabulary == "mapped":
+        return VocabularyMap.require(target.tokenizer, draft.tokenizer)
+    require_same(target.tokenizer, draft.tokenizer)
+    return None
+
+
+def _budget(config: Config) -> tuple[int, int]:
+    """Return depth and nodes: a tree needs room for all its levels."""
+    if not config.draft_branching:
+        return config.gamma, config.gamma
+    depth = min(config.gamma, len(config.draft_branching))
+    return depth, sum(accumulate(config.draft_branching[:depth], mul))

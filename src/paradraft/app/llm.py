@@ -49,7 +49,7 @@ class LLM:
     @property
     def tokenizer(self) -> Tokenizer:
         """Return the target's tokenizer."""
-        return self._assembly.tokenizer
+        return self._assembly.model.tokenizer
 
     @property
     def limits(self) -> Limits:
@@ -118,7 +118,7 @@ class LLM:
 
     def close(self) -> None:
         """Free the weights and the cache."""
-        self._assembly.close()
+        self._assembly.resources.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Alignment:
     num_differing: int
     first: Difference | None
     special: tuple[str, ...]  # what differs in end, begin and control ids, in words
-    num_shared: int  # draft tokens whose bytes are a target token's too, wherever it stands
+    num_shared: int  # tokens that both have, whatever their ids
 
     @property
     def is_same(self) -> bool:
@@ -68,12 +69,14 @@ def compare(target: Tokenizer, draft: Tokenizer) -> Alignment:
         if ours != theirs:
             num_differing += 1
             first = first or Difference(token=token, target_spelling=ours, draft_spelling=theirs)
+    special = tuple(_special_differences(target, draft))
+    is_same = not num_differing and not special
     return Alignment(
         num_ids=size,
         num_differing=num_differing,
         first=first,
-        special=tuple(_special_differences(target, draft)),
-        num_shared=VocabularyMap.between(target, draft).num_mapped,
+        special=special,
+        num_shared=size if is_same else VocabularyMap.between(target, draft).num_mapped,
     )
 
 
@@ -102,6 +105,7 @@ class VocabularyMap:
     draft: Tokenizer
     to_target: IntArray  # [draft vocabulary]
     to_draft: IntArray  # [target vocabulary]
+    draft_pieces: Mapping[bytes, int]  # the drafter's tokens of text by their bytes
 
     @property
     def num_mapped(self) -> int:
@@ -113,15 +117,16 @@ class VocabularyMap:
         """Return the map between two vocabularies; it may be empty."""
         to_target = np.full(draft.vocab_size, NO_ID, dtype=np.int32)
         to_draft = np.full(target.vocab_size, NO_ID, dtype=np.int32)
-        meanings = token_meanings(target)
-        for meaning, token in token_meanings(draft).items():
+        meanings, draft_meanings = _meanings(target), _meanings(draft)
+        for meaning, token in draft_meanings.items():
             partner = meanings.get(meaning)
             if partner is not None:
                 to_target[token], to_draft[partner] = partner, token
         for ours, theirs in _roles(target, draft):
             if to_draft[ours] == NO_ID and to_target[theirs] == NO_ID:
                 to_target[theirs], to_draft[ours] = ours, theirs
-        return VocabularyMap(target, draft, to_target, to_draft)
+        pieces = {value: token for (is_control, value), token in draft_meanings.items() if not is_control}
+        return VocabularyMap(target, draft, to_target, to_draft, MappingProxyType(pieces))
 
     @staticmethod
     def require(target: Tokenizer, draft: Tokenizer) -> VocabularyMap:
@@ -135,7 +140,7 @@ class VocabularyMap:
         return mapping
 
 
-def token_meanings(tokenizer: Tokenizer) -> dict[tuple[bool, bytes], int]:
+def _meanings(tokenizer: Tokenizer) -> dict[tuple[bool, bytes], int]:
     """Return the id of each meaning: (is control, bytes). Pieces of text win over bytes written as <0xNN>."""
     plain: dict[tuple[bool, bytes], int] = {}
     spare: dict[tuple[bool, bytes], int] = {}
@@ -143,7 +148,8 @@ def token_meanings(tokenizer: Tokenizer) -> dict[tuple[bool, bytes], int]:
         spelling = tokenizer.spelling(token)
         value = b"" if spelling is None else tokenizer.token_bytes(token)
         if value:
-            ids = spare if spelling and _BYTE_SPELLING.fullmatch(spelling) else plain
+            is_byte = spelling is not None and len(spelling) == 6 and _BYTE_SPELLING.fullmatch(spelling)
+            ids = spare if is_byte else plain
             ids.setdefault((tokenizer.is_special(token), value), token)
     return spare | plain
 

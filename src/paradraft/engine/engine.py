@@ -72,7 +72,6 @@ class Engine:
             acceptor=TimedAcceptor(acceptor, clock=clock, totals=self.totals),
             committer=Committer(rows=self._rows, target=timed_target, gamma=options.gamma),
         )
-        self._target = target
 
     @property
     def has_work(self) -> bool:
@@ -116,10 +115,6 @@ class Engine:
         ended = self._rows.withdraw(request_id)
         ended += [self._rows.release(row.number) for row in self._rows.of_request(request_id)]
         return [generation.end(FinishReason.ABORT) for generation in ended]
-
-    def close(self) -> None:
-        """Free the target. Requests still running get no further event."""
-        self._target.close()
 
     def _build_scheduler(self) -> Scheduler:
         options = self.options
