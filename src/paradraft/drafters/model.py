@@ -77,7 +77,7 @@ class ModelDrafter:
         self._pages = pages
         self._options = options or ModelDrafterOptions()
         self._noise = noise
-        self._mapped = None if mapping is None else (mapping, Encoder(mapping.draft))
+        self._mapped = None if mapping is None else (mapping, Encoder(mapping.draft, mapping.draft_pieces))
         self._to_target = _id_map(target.limits.vocab_size, vocab_size, mapping)
         self._rows = RowStates(self._new_row, lambda row: row.lease.close())
         limits = target.limits

@@ -7,13 +7,13 @@ is encoded anew each time. The drafter's begin token stands at the very start an
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from collections.abc import Mapping
 
 import numpy as np
 
 from paradraft.core.arrays import IntArray, ints
 from paradraft.core.ports import Tokenizer
-from paradraft.drafters.vocabulary import NO_ID, VocabularyMap, token_meanings
+from paradraft.drafters.vocabulary import NO_ID, VocabularyMap
 
 # A single space between two words: no known pre-tokenizer joins what stands on its two sides.
 _SEAM = re.compile(rb"(?<=\S) (?=\S)")
@@ -25,8 +25,11 @@ _FIRST_ROOM = 256
 class Encoder:
     """Encodes bytes, not characters, and checks that nothing was added, dropped or rewritten on the way."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, pieces: Mapping[bytes, int]) -> None:
+        """Encode with a tokenizer; pieces are its tokens of text by their bytes."""
         self._tokenizer = tokenizer
+        self._pieces = pieces
+        self._longest = max(map(len, pieces), default=1)
 
     def encode(self, text: bytes, *, is_start: bool) -> list[int]:
         """Return ids that stand for exactly this text; if is_start, they may have a space before it.
@@ -64,16 +67,6 @@ class Encoder:
                 ids.append(self._pieces[text[at:end]])
             at = at + 1 if end is None else end
         return ids
-
-    @cached_property
-    def _pieces(self) -> dict[bytes, int]:
-        return {
-            value: token for (is_control, value), token in token_meanings(self._tokenizer).items() if not is_control
-        }
-
-    @cached_property
-    def _longest(self) -> int:
-        return max(map(len, self._pieces), default=1)
 
 
 class MappedText:

@@ -24,7 +24,8 @@ TEXTS = [
 
 
 def text_between(target: PieceTokenizer, draft: PieceTokenizer) -> MappedText:
-    return MappedText(VocabularyMap.require(target, draft), Encoder(draft))
+    mapping = VocabularyMap.require(target, draft)
+    return MappedText(mapping, Encoder(draft, mapping.draft_pieces))
 
 
 def plain_bytes(draft: PieceTokenizer, text: MappedText) -> bytes:
