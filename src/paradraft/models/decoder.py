@@ -15,11 +15,11 @@ from torch import Tensor
 from paradraft.models.attention import AttentionTerms, attend, attention_entropy
 from paradraft.models.decoder_config import DecoderConfig
 from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD, WeightReader, check_names, expected_shapes
-from paradraft.models.kv_store import KvStore
+from paradraft.models.kv_store import KvStore, KvView, LayerCache, Slots
 from paradraft.models.layout import PassLayout, Window
-from paradraft.models.linear import Kernels, Linear, choose_kernels
+from paradraft.models.linear import GatedPair, Kernels, Linear, choose_kernels
 from paradraft.models.norms import RmsNorm
-from paradraft.models.rope import Rotation, inverse_frequencies, rotate
+from paradraft.models.rope import Angles, Rotation, inverse_frequencies, rotate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Layer:
     key_norm: RmsNorm | None
     output: Linear
     inner_norm: RmsNorm
-    gate_up: Linear
+    gate_up: GatedPair
     down: Linear
 
 
@@ -85,41 +85,40 @@ class Decoder:
         """Run one pass: write the cache of the fed tokens, return logits and what taps asks for."""
         hidden: dict[int, Tensor] = {}
         entropies: dict[int, Tensor] = {}
-        cos, sin = self._rotation.at(layout.positions)
+        cache = KvView(store, fed=layout.slots, seen=layout.seen())
+        angles = self._rotation.at(layout.positions)
         states = functional.embedding(layout.tokens, self._embedding)
         if -1 in taps.hidden_layers:
             hidden[-1] = states
         for number, layer in enumerate(self._layers):
-            queries = self._project(layer, number, states, layout, store, (cos, sin))
+            queries = self._project(layer, number, states, layout.slots, (cache, angles))
             spans = layout.spans[layer.window]
             if number in taps.entropy_layers:
-                entropies[number] = attention_entropy(queries, store, number, spans, self._terms)
-            states = layer.output.add_to(states, attend(queries, store, number, spans, self._terms))
-            states = layer.down.add_to(states, _gated(layer.gate_up(layer.inner_norm(states))))
+                entropies[number] = attention_entropy(queries, cache, number, spans, self._terms)
+            states = layer.output.add_to(states, attend(queries, cache, number, spans, self._terms))
+            states = layer.down.add_to(states, layer.gate_up(layer.inner_norm(states)))
             if number in taps.hidden_layers:
                 hidden[number] = states
         return PassResult(logits=self._logits(states, layout), hidden=hidden, entropies=entropies)
 
     def _project(
-        self,
-        layer: Layer,
-        number: int,
-        states: Tensor,
-        layout: PassLayout,
-        store: KvStore,
-        angles: tuple[Tensor, Tensor],
+        self, layer: Layer, number: int, states: Tensor, slots: Slots, shared: tuple[LayerCache, Angles]
     ) -> Tensor:
         """Write the layer's keys and values of states [T, C] to the cache and return its queries [T, H, D]."""
-        config = self.config
-        heads, key_heads = config.num_heads, config.num_key_heads
-        projected = layer.query_key_value(layer.input_norm(states)).view(len(states), -1, config.head_dim)
-        turned, values = projected[:, : heads + key_heads], projected[:, heads + key_heads :]
+        cache, angles = shared
+        heads, key_heads = self.config.num_heads, self.config.num_key_heads
+        projected = layer.query_key_value(layer.input_norm(states))
+        projected = projected.view(slots.count, heads + 2 * key_heads, self.config.head_dim)
+        turned = projected.narrow(1, 0, heads + key_heads)
         if layer.query_norm is not None and layer.key_norm is not None:
-            turned = torch.cat((layer.query_norm(turned[:, :heads]), layer.key_norm(turned[:, heads:])), dim=1)
+            normed = (layer.query_norm(turned.narrow(1, 0, heads)), layer.key_norm(turned.narrow(1, heads, key_heads)))
+            turned = torch.cat(normed, dim=1)
         if layer.has_rope:
-            turned = rotate(turned, *angles)
-        store.append(number, turned[:, heads:], values, layout.slots)
-        return turned[:, :heads]
+            turned = rotate(turned, angles)
+        cache.append(
+            number, turned.narrow(1, heads, key_heads), projected.narrow(1, heads + key_heads, key_heads), slots
+        )
+        return turned.narrow(1, 0, heads)
 
     def _logits(self, states: Tensor, layout: PassLayout) -> Tensor:
         """Return the logits of states [T, C] at the scored positions, fp32 (float64 stays)."""
@@ -128,12 +127,6 @@ class Decoder:
             return torch.empty(0, self.config.vocab_size, device=states.device)
         logits = self._head(self._final_norm(scored))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def _gated(gate_up: Tensor) -> Tensor:
-    """Return silu(gate) * up of [T, 2F], [T, F]."""
-    gate, up = gate_up.chunk(2, dim=-1)
-    return functional.silu(gate).mul_(up)
 
 
 def build_decoder(
@@ -171,19 +164,19 @@ def _build_layer(config: DecoderConfig, number: int, reader: WeightReader, kerne
     def norm(name: str) -> RmsNorm:
         return RmsNorm(reader.read(f"{prefix}{name}.weight"), config.norm_eps)
 
-    def linear(*names: str) -> Linear:
+    def parts(*names: str) -> tuple[Tensor, Tensor | None]:
         weight = reader.read_joined([f"{prefix}{name}.weight" for name in names])
-        return kernels.layer(weight, reader.read_optional([f"{prefix}{name}.bias" for name in names]))
+        return weight, reader.read_optional([f"{prefix}{name}.bias" for name in names])
 
     return Layer(
         window=config.windows[number],
         has_rope=config.has_rope[number],
         input_norm=norm("input_layernorm"),
-        query_key_value=linear("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        query_key_value=kernels.layer(*parts("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
         query_norm=norm("self_attn.q_norm") if config.has_head_norms else None,
         key_norm=norm("self_attn.k_norm") if config.has_head_norms else None,
-        output=linear("self_attn.o_proj"),
+        output=kernels.layer(*parts("self_attn.o_proj")),
         inner_norm=norm("post_attention_layernorm"),
-        gate_up=linear("mlp.gate_proj", "mlp.up_proj"),
-        down=linear("mlp.down_proj"),
+        gate_up=kernels.gated(parts("mlp.gate_proj"), parts("mlp.up_proj")),
+        down=kernels.layer(*parts("mlp.down_proj")),
     )

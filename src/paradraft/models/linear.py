@@ -3,8 +3,8 @@
 On a CPU, oneDNN multiplies faster by weights it may reorder once: measured on SmolLM2-135M, one thread, all linear
 layers of a pass in bf16 take 17 ms instead of 26 (1 token), 18 instead of 28 (8 tokens) and 55 instead of 74 (256).
 In fp32 that holds for layers that widen (8 tokens: 27 ms instead of 49 for gate and up) and not for the others.
-The operators are private to torch, so a build without them falls back to the plain layer and says so.
-Legend: T tokens, I inputs, O outputs.
+The operators are private to torch, so a build without them falls back to the plain layers and says so.
+Legend: T tokens, I inputs, O outputs, F feed-forward size.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ class Linear(Protocol):
         ...
 
 
+class GatedPair(Protocol):
+    """The two layers of a gated feed-forward that read the same inputs."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return silu(gate(inputs)) * up(inputs) of inputs [T, I], [T, F]."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernels:
     """How linear layers of one model are run, and why not faster if so."""
@@ -43,6 +51,13 @@ class Kernels:
         if self.reorder is None or (weight.dtype == torch.float32 and not widens):
             return PlainLinear(weight, bias)
         return ReorderedLinear(self.reorder(weight), bias)
+
+    def gated(self, gate: tuple[Tensor, Tensor | None], up: tuple[Tensor, Tensor | None]) -> GatedPair:
+        """Return the pair for the weights [F, I] and biases [F] of gate and up."""
+        if self.reorder is not None and gate[0].dtype == torch.bfloat16:
+            return FusedGatedPair((self.reorder(gate[0]), gate[1]), (self.reorder(up[0]), up[1]))
+        bias = None if gate[1] is None or up[1] is None else torch.cat([gate[1], up[1]])
+        return JoinedGatedPair(self.layer(torch.cat([gate[0], up[0]]), bias))
 
 
 class PlainLinear:
@@ -81,6 +96,34 @@ class ReorderedLinear:
         return outputs
 
 
+class JoinedGatedPair:
+    """Both layers in one multiplication, then silu and product."""
+
+    def __init__(self, joined: Linear) -> None:
+        self._joined = joined
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return silu(gate(inputs)) * up(inputs), [T, F]."""
+        gate, up = self._joined(inputs).chunk(2, dim=-1)
+        return functional.silu(gate).mul_(up)
+
+
+class FusedGatedPair:
+    """Two multiplications that apply silu and product as they write: in bf16 a quarter faster for 256 tokens."""
+
+    def __init__(self, gate: tuple[Tensor, Tensor | None], up: tuple[Tensor, Tensor | None]) -> None:
+        self._gate, self._gate_bias = gate
+        self._up, self._up_bias = up
+        self._multiply = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001  # no public name
+        self._multiply_by = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001  # no public name
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return silu(gate(inputs)) * up(inputs), [T, F]."""
+        gate = self._multiply(inputs, self._gate, self._gate_bias, "swish", [], "")
+        outputs: Tensor = self._multiply_by(inputs, gate, self._up, self._up_bias, "mul")
+        return outputs
+
+
 def choose_kernels(dtype: torch.dtype, device: torch.device) -> Kernels:
     """Return the fastest way this build of torch offers, after trying it out."""
     if device.type != "cpu":
@@ -105,6 +148,12 @@ def _try_out(dtype: torch.dtype) -> None:
     weight = torch.arange(-24.0, 24.0).view(6, 8).to(dtype) / 8
     inputs, residual = torch.ones(2, 8, dtype=dtype), torch.ones(2, 6, dtype=dtype)
     layer, plain = ReorderedLinear(_reorder(weight), None), PlainLinear(weight, None)
-    pairs = (layer(inputs), plain(inputs)), (layer.add_to(residual, inputs), plain.add_to(residual, inputs))
+    gated = FusedGatedPair((_reorder(weight), None), (_reorder(weight), None))
+    joined = JoinedGatedPair(PlainLinear(torch.cat([weight, weight]), None))
+    pairs = (
+        (layer(inputs), plain(inputs)),
+        (layer.add_to(residual, inputs), plain.add_to(residual, inputs)),
+        (gated(inputs), joined(inputs)),
+    )
     if not all(torch.allclose(ours, theirs, rtol=0.02) for ours, theirs in pairs):
         raise RuntimeError("its results differ from those of the plain layer")

@@ -30,4 +30,4 @@ class RmsNorm:
             return functional.rms_norm(lines, self._shape, self._weight, self._eps)
         mirrored = torch.cat((lines, -lines), dim=-1)
         normed = torch.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self._eps)
-        return normed[..., : self._shape[0]]
+        return normed.narrow(-1, 0, self._shape[0])

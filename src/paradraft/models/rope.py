@@ -63,6 +63,9 @@ def _dimension(turns: float, rope: RopeConfig, head_dim: int) -> float:
     return head_dim * math.log(rope.original_positions / (turns * 2 * math.pi)) / (2 * math.log(rope.theta))
 
 
+Angles = tuple[Tensor, Tensor]  # cosines and signed sines, [T, 1, D]
+
+
 class Rotation:
     """Turns positions into cosines and sines, once per pass."""
 
@@ -74,7 +77,7 @@ class Rotation:
         self._sin_factors = torch.cat([-factors[:half], factors[half:]])
         self._dtype = dtype
 
-    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, positions: Tensor) -> Angles:
         """Return cosines and signed sines [T, 1, D] of positions [T]; angles are fp32."""
         angles = positions[:, None].to(torch.float32) * self._frequencies
         cos = (angles.cos() * self._cos_factors).to(self._dtype)
@@ -82,6 +85,7 @@ class Rotation:
         return cos.unsqueeze(1), sin.unsqueeze(1)
 
 
-def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotate(heads: Tensor, angles: Angles) -> Tensor:
     """Rotate heads [T, H, D]; the sign of the swapped half is in the sines."""
+    cos, sin = angles
     return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
