@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from paradraft.lab.compare import Comparison, View
     from paradraft.lab.ranked import Guess
 
-_WITHOUT_WEIGHTS = ("none", "ngram", "suffix")
-
 EXAMPLES = (
     'paradraft compare "Name three colours." --target big-model --drafter small-model',
     'paradraft compare "def add(a, b):" --raw --max-tokens 8 --json',
@@ -42,11 +40,12 @@ def compare(
     choice), their ratio, and the thresholds a drafter should meet: at most 0.3 of the target's time per token, overlap
     of at least 0.45, a wasted round for at most 1.5 target tokens.
     """
+    from paradraft.app.drafters import METHODS
     from paradraft.cli.opening import open_llm
     from paradraft.cli.progress import waiting
     from paradraft.lab.compare import compare_models
 
-    if drafter in _WITHOUT_WEIGHTS:
+    if drafter in METHODS:
         raise ConfigError(f"drafter={drafter!r} has no probabilities to compare.", remedy="Name a model.")
     shared = build_config(config, settings, drafter="none", dtype=dtype)
     ours, theirs = (replace(shared, model=name) for name in (target, drafter))
