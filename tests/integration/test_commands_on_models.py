@@ -121,6 +121,7 @@ needs_model = pytest.mark.skipif(
 
 
 @pytest.mark.real_model
+@pytest.mark.timeout(900)
 @needs_model
 def test_exactness_holds_on_the_built_in_model() -> None:
     result = run("exactness", "--quick")
@@ -128,9 +129,10 @@ def test_exactness_holds_on_the_built_in_model() -> None:
 
 
 @pytest.mark.real_model
+@pytest.mark.timeout(900)
 @needs_model
 def test_the_demo_ends_with_identical_yes_and_drafts_that_stand() -> None:
-    done = start("demo", "-n", "32")
+    done = start("demo", "-n", "24")
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-5:]
     assert last[-1] == "identical: yes"

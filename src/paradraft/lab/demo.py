@@ -1,4 +1,4 @@
-"""The same prompts answered twice, plainly and speculatively, in turns."""
+"""The same prompts answered both ways, plainly and speculatively, in turns."""
 
 from __future__ import annotations
 
@@ -72,11 +72,7 @@ class Twice:
     speculative: Completion
     plain_seconds: float
     speculative_seconds: float
-
-    @property
-    def is_identical(self) -> bool:
-        """Whether both answers are the same tokens."""
-        return self.plain.token_ids == self.speculative.token_ids
+    is_identical: bool  # every run gave the same tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,28 +98,37 @@ def answer_twice(
     clock: Clock = perf_counter,
     progress: Progress = unwatched,
 ) -> list[Twice]:
-    """Answer each prompt both ways, after a warm-up; which way goes first alternates, so that neither gains by it."""
-    ways = {"plain": replace(params, speculate=False), "speculative": params}
-    for way in ways.values():
+    """Answer each prompt twice each way, after a warm-up, in the order A B B A or B A A B; the better time counts.
+
+    So neither way gains by its place, and one hiccup of the machine does not decide.
+    """
+    ways = (replace(params, speculate=False), params)
+    for way in ways:
         speaker.generate([asked[0][1]], [replace(way, max_tokens=min(_WARM_UP_TOKENS, params.max_tokens))])
     answers = []
     for number, (prompt, ids) in enumerate(asked):
-        found: dict[str, tuple[Completion, float]] = {}
-        for name in ways if number % 2 == 0 else reversed(ways):
+        first, second = ways if number % 2 == 0 else reversed(ways)
+        found: dict[bool, list[tuple[Completion, float]]] = {False: [], True: []}
+        for place, way in enumerate((first, second, second, first)):
             start = clock()
-            [result] = speaker.generate([ids], [ways[name]])
-            found[name] = (result.choices[0], clock() - start)
-            progress(2 * number + len(found), 2 * len(asked))
-        answers.append(
-            Twice(
-                prompt=prompt,
-                plain=found["plain"][0],
-                speculative=found["speculative"][0],
-                plain_seconds=found["plain"][1],
-                speculative_seconds=found["speculative"][1],
-            )
-        )
+            [result] = speaker.generate([ids], [way])
+            found[way.speculate].append((result.choices[0], clock() - start))
+            progress(4 * number + place + 1, 4 * len(asked))
+        answers.append(_twice(prompt, plain=found[False], speculative=found[True]))
     return answers
+
+
+def _twice(
+    prompt: DemoPrompt, *, plain: Sequence[tuple[Completion, float]], speculative: Sequence[tuple[Completion, float]]
+) -> Twice:
+    return Twice(
+        prompt=prompt,
+        plain=plain[0][0],
+        speculative=speculative[0][0],
+        plain_seconds=min(seconds for _, seconds in plain),
+        speculative_seconds=min(seconds for _, seconds in speculative),
+        is_identical=len({completion.token_ids for completion, _ in (*plain, *speculative)}) == 1,
+    )
 
 
 def totals_of(answers: Sequence[Twice]) -> Totals:

@@ -20,12 +20,23 @@ class TwoSpeeds(ScriptedSpeaker):
         return super().generate(prompts, params)
 
 
-def test_which_way_goes_first_alternates_after_a_warm_up_of_both():
+def test_ways_take_turns_so_that_neither_gains_by_its_place():
     speaker = TwoSpeeds(ManualClock(), 0.0)
     answer_twice(speaker, ASKED, PARAMS, clock=speaker.clock)
     order = [params[0].speculate for _, params in speaker.asked]
     assert order[:2] == [False, True]  # warm-up
-    assert order[2:] == [False, True, True, False] * (len(PROMPTS) // 2)
+    assert order[2:] == [False, True, True, False, True, False, False, True] * (len(PROMPTS) // 2)
+
+
+def test_one_hiccup_of_the_machine_does_not_decide():
+    class Hiccup(TwoSpeeds):
+        def generate(self, prompts, params):
+            if len(self.asked) == 4:
+                self.clock.now += 100.0
+            return super().generate(prompts, params)
+
+    speaker = Hiccup(ManualClock(), 0.0)
+    assert totals_of(answer_twice(speaker, ASKED, PARAMS, clock=speaker.clock)).speed_up == pytest.approx(2.0)
 
 
 def test_speeds_are_all_tokens_by_all_seconds():
