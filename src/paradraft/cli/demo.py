@@ -73,8 +73,8 @@ def _show(console: Console, answer: Twice) -> None:
         console.print("DIFFERS. Decoded plainly:", style="bold red")
         console.print(answer.plain.text, markup=False)
     console.print(
-        f"{len(answer.speculative.token_ids)} tokens, the better of two runs: plain {answer.plain_seconds:.2f} s, speculative "
-        f"{answer.speculative_seconds:.2f} s; {stats.accepted} of {stats.drafted} draft tokens accepted",
+        f"{len(answer.speculative.token_ids)} tokens, the better of two runs: plain {answer.plain_seconds:.2f} s, "
+        f"speculative {answer.speculative_seconds:.2f} s; {stats.accepted} of {stats.drafted} draft tokens accepted",
         style="dim",
     )
 
