@@ -16,10 +16,11 @@ from paradraft.models.attention import AttentionTerms, attend, attention_entropy
 from paradraft.models.decoder_config import DecoderConfig
 from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD, WeightReader, check_names, expected_shapes
 from paradraft.models.kv_store import KvStore, KvView, LayerCache, Slots
-from paradraft.models.layout import PassLayout, Window
+from paradraft.models.layout import PassLayout
 from paradraft.models.linear import GatedPair, Kernels, Linear, choose_kernels
 from paradraft.models.norms import RmsNorm
 from paradraft.models.rope import Angles, Rotation, inverse_frequencies, rotate
+from paradraft.models.visibility import Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from paradraft.core.errors import ModelError
 from paradraft.models.families import FAMILIES, Family
-from paradraft.models.layout import Window
 from paradraft.models.rope_config import RopeConfig, read_rope
+from paradraft.models.visibility import Window
 
 _RESTORE = "Restore config.json from its source."
 _MOST = 2**31 - 1

@@ -1,23 +1,24 @@
 """Where the tokens of one pass stand and what each may see, worked out once per pass from Batch and Proposal.
 
-Legend: R rows, T fed tokens (of each row all pending tokens, then its draft nodes), S scored positions,
-M fed tokens of one row, L keys of one row, G query heads per key head.
+Legend: R rows, T fed tokens (of each row all pending tokens, then its draft nodes), N draft nodes, S scored positions,
+M fed tokens of one row, L keys of one row (context and fed tokens), G query heads per key head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from paradraft.core.arrays import BoolArray, IntArray, ints, join, starts_of
+from paradraft.core.arrays import IntArray, ints, starts_of
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.kv_store import Slots
+from paradraft.models.visibility import RowTokens, additive, visible_keys
+from paradraft.models.visibility import Window as Window
 
-Window = int | None
 _MOST_FOLDED = 64  # tokens
 
 
@@ -62,49 +63,48 @@ class PassLayout:
     scored: Tensor | None  # [S] int64 indices into the fed tokens; None: all are scored
     spans: Mapping[Window, tuple[RowSpan, ...]]
 
-    @property
-    def num_tokens(self) -> int:
-        """Return T."""
-        return self.slots.count
-
     def seen(self) -> Iterator[Slots]:
         """Yield the slots that any row reads."""
         return (span.keys for spans in self.spans.values() for span in spans)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Row:
-    """One row's places in numpy: its fed tokens are logical indices context .. context + M."""
-
-    first: int
-    context: int
-    num_pending: int
-    parents: IntArray
-    is_chain: bool
-    positions: IntArray  # [M]
-    slots: IntArray  # [L] of all logical indices 0 .. context + M
-
-    @property
-    def num_fed(self) -> int:
-        return len(self.positions)
-
-
 def lay_out(batch: Batch, proposal: Proposal, needs: LayoutNeeds) -> PassLayout:
     """Return the layout of a pass over these rows."""
-    fed_starts = starts_of(batch.num_pending + proposal.num_nodes)
-    rows = [_row_of(batch, proposal, r, int(fed_starts[r])) for r in range(batch.num_rows)]
-    positions = join([row.positions for row in rows])
-    scored = [np.arange(_scored_from(batch, r, row), row.first + row.num_fed) for r, row in enumerate(rows)]
-    num_scored = sum(len(part) for part in scored)
+    pending, nodes = batch.num_pending, proposal.num_nodes
+    fed_starts = starts_of(pending + nodes)
+    starts = starts_of(batch.num_scored + nodes)
+    positions = _positions(batch, proposal, fed_starts)
+    slots, key_starts = _key_slots(batch, pending + nodes)
+    fed_slots = slots[_ranges(key_starts[:-1] + batch.context_len, pending + nodes)]
+    is_all_scored = starts[-1] == fed_starts[-1]
+    scored = None if is_all_scored else _ranges(fed_starts[1:] - np.diff(starts), np.diff(starts))
+    breaks = ints(np.flatnonzero(np.diff(slots) != 1))
+    rows = [
+        RowTokens(
+            context=int(batch.context_len[row]),
+            num_pending=int(pending[row]),
+            parents=proposal.parents[proposal.starts[row] : proposal.starts[row + 1]],
+            is_chain=not nodes[row] or proposal.is_chain(row),
+            positions=positions[fed_starts[row] : fed_starts[row + 1]],
+        )
+        for row in range(batch.num_rows)
+    ]
+    places = _KeyPlaces(slots=slots, starts=key_starts, breaks=breaks, device=needs.device)
     return PassLayout(
         fed_starts=fed_starts,
-        starts=starts_of([len(part) for part in scored]),
-        tokens=_index(_fed_tokens(batch, proposal), needs.device),
+        starts=starts,
+        tokens=_index(_fed_tokens(batch, proposal, fed_starts), needs.device),
         positions=_index(positions, needs.device),
-        highest_position=int(positions.max()) if len(positions) else 0,
-        slots=Slots.of(join([row.slots[row.context :] for row in rows]), needs.device),
-        scored=None if num_scored == len(positions) else _index(join(scored), needs.device),
-        spans={window: tuple(_span(row, window, needs) for row in rows) for window in needs.windows},
+        highest_position=int(positions.max(initial=0)),
+        slots=Slots.of(fed_slots, needs.device),
+        scored=None if scored is None else _index(scored, needs.device),
+        spans={
+            window: tuple(
+                _span(row, int(fed_starts[r]), places.of(r, row.first_key(window)), window, needs)
+                for r, row in enumerate(rows)
+            )
+            for window in needs.windows
+        },
     )
 
 
@@ -112,76 +112,74 @@ def _index(values: IntArray, device: torch.device) -> Tensor:
     return torch.from_numpy(values.astype(np.int64)).to(device)
 
 
-def _fed_tokens(batch: Batch, proposal: Proposal) -> IntArray:
+def _ranges(firsts: IntArray, counts: IntArray) -> IntArray:
+    """Concatenate first .. first + count for each pair."""
+    if len(counts) == 1:  # the usual case deserves the short way: the general one takes 6 us more
+        first, count = int(firsts[0]), int(counts[0])
+        return np.arange(first, first + count, dtype=np.int32)
+    starts = starts_of(counts)
+    return ints(np.arange(starts[-1], dtype=np.int32) + np.repeat(firsts - starts[:-1], counts))
+
+
+def _node_places(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
+    """Return where the draft nodes stand among the fed tokens, [N]."""
+    return _ranges(fed_starts[:-1] + batch.num_pending, proposal.num_nodes)
+
+
+def _fed_tokens(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
     if not len(proposal.tokens):
         return batch.tokens
-    parts: list[IntArray] = []
-    for r in range(batch.num_rows):
-        parts += [batch.pending(r), proposal.tokens[proposal.starts[r] : proposal.starts[r + 1]]]
-    return join(parts)
+    tokens = np.empty(fed_starts[-1], dtype=np.int32)
+    tokens[_ranges(fed_starts[:-1], batch.num_pending)] = batch.tokens
+    tokens[_node_places(batch, proposal, fed_starts)] = proposal.tokens
+    return tokens
 
 
-def _scored_from(batch: Batch, index: int, row: _Row) -> int:
-    return row.first + row.num_pending - int(batch.num_scored[index])
+def _positions(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
+    """Return the position of each fed token, [T]: a node's is that of its depth."""
+    positions = _ranges(batch.context_len, ints(np.diff(fed_starts)))
+    if len(proposal.tokens):
+        last_pending = np.repeat(batch.context_len + batch.num_pending - 1, proposal.num_nodes)
+        positions[_node_places(batch, proposal, fed_starts)] = last_pending + proposal.depths
+    return positions
 
 
-def _row_of(batch: Batch, proposal: Proposal, index: int, first: int) -> _Row:
-    context = int(batch.context_len[index])
-    num_pending = int(batch.starts[index + 1] - batch.starts[index])
-    nodes = slice(int(proposal.starts[index]), int(proposal.starts[index + 1]))
-    depths = proposal.depths[nodes]
-    logical = np.arange(context + num_pending + len(depths), dtype=np.int32)
-    size = batch.page_size
-    return _Row(
-        first=first,
-        context=context,
-        num_pending=num_pending,
-        parents=proposal.parents[nodes],
-        is_chain=proposal.is_chain(index),
-        positions=ints(np.concatenate([logical[context : context + num_pending], context + num_pending - 1 + depths])),
-        slots=ints(batch.page_table(index)[logical // size] * size + logical % size),
-    )
+def _key_slots(batch: Batch, num_fed: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the slots of all keys of each row in logical order, and the starts of the rows in them."""
+    num_keys = batch.context_len + num_fed
+    logical = _ranges(np.zeros_like(num_keys), num_keys)
+    pages = np.repeat(batch.page_starts[:-1], num_keys) + logical // batch.page_size
+    return ints(batch.pages[pages] * batch.page_size + logical % batch.page_size), starts_of(num_keys)
 
 
-def _span(row: _Row, window: Window, needs: LayoutNeeds) -> RowSpan:
-    start = 0 if window is None else max(0, row.context - window + 1)
-    is_cut = window is not None and int(row.positions.max()) - start >= window
-    is_plain = row.num_fed == 1 or (row.is_chain and start == row.context and not is_cut)
-    is_folded = row.num_fed == 1 or (not is_plain and row.num_fed <= _MOST_FOLDED)
-    mask = None if is_plain else _additive(_visible(row, start, window if is_cut else None), needs)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _KeyPlaces:
+    """The slots of all rows; `breaks` are the indices after which slots are not consecutive."""
+
+    slots: IntArray
+    starts: IntArray
+    breaks: IntArray
+    device: torch.device
+
+    def of(self, row: int, first_key: int) -> Slots:
+        """Return the slots of a row's keys from logical index first_key on."""
+        low, high = int(self.starts[row]) + first_key, int(self.starts[row + 1])
+        if np.searchsorted(self.breaks, low) == np.searchsorted(self.breaks, high - 1):
+            return Slots(first=int(self.slots[low]), count=high - low)
+        return Slots.of(self.slots[low:high], self.device)
+
+
+def _span(row: RowTokens, first: int, keys: Slots, window: Window, needs: LayoutNeeds) -> RowSpan:
+    num_fed = len(row.positions)
+    is_causal = num_fed > 1 and row.is_chain and keys.count == num_fed and not row.is_cut(window)
+    is_plain = num_fed == 1 or is_causal
+    is_folded = num_fed == 1 or (not is_plain and num_fed <= _MOST_FOLDED)
+    mask = None if is_plain else additive(visible_keys(row, window), needs.dtype, needs.device)
     return RowSpan(
-        first=row.first,
-        stop=row.first + row.num_fed,
-        keys=Slots.of(row.slots[start:], needs.device),
+        first=first,
+        stop=first + num_fed,
+        keys=keys,
         mask=mask.repeat(needs.num_groups, 1) if mask is not None and is_folded else mask,
-        is_causal=is_plain and row.num_fed > 1,
+        is_causal=is_causal,
         is_folded=is_folded,
     )
-
-
-def _visible(row: _Row, start: int, window: Window) -> BoolArray:
-    """Return which keys start .. L each fed token of the row sees, [M, L - start]."""
-    known = row.context + row.num_pending
-    logical = np.arange(start, len(row.slots), dtype=np.int32)
-    visible = logical[None, :] <= np.arange(row.context, len(row.slots), dtype=np.int32)[:, None]
-    if not row.is_chain:
-        visible[row.num_pending :, known - start :] = _ancestors(row.parents)
-    if window is not None:
-        key_positions = np.concatenate([logical[: known - start], row.positions[row.num_pending :]])
-        visible &= row.positions[:, None] - key_positions[None, :] < window
-    return visible
-
-
-def _ancestors(parents: Sequence[int] | IntArray) -> BoolArray:
-    """Return for each node its ancestors and itself, [nodes, nodes]; parents come before children."""
-    seen = np.eye(len(parents), dtype=np.bool_)
-    for node, parent in enumerate(parents):
-        if parent >= 0:
-            seen[node] |= seen[parent]
-    return seen
-
-
-def _additive(visible: BoolArray, needs: LayoutNeeds) -> Tensor:
-    """Return 0 where visible and -inf elsewhere, [M, L]."""
-    lines = torch.from_numpy(visible).to(needs.device)
-    return torch.zeros(lines.shape, dtype=needs.dtype, device=needs.device).masked_fill_(~lines, float("-inf"))

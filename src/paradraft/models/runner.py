@@ -16,6 +16,7 @@ from paradraft.models.decoder_config import read_decoder_config
 from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
+from paradraft.models.pass_check import check_pass
 from paradraft.models.scores import DoneTicket, TensorScores
 
 NO_NEEDS = Needs(sources=())
@@ -80,6 +81,7 @@ class TorchRunner:
         decoder = self._decoder
         if decoder is None:
             raise ProtocolError("The target is closed.", remedy="Build another one.")
+        check_pass(batch, proposal, self.limits)
         with torch.inference_mode():
             layout = lay_out(batch, proposal, self._layout_needs)
             result = decoder.run(layout, self._store, self._taps)
