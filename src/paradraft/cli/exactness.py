@@ -59,7 +59,7 @@ def exactness(
     from paradraft.lab.prompts import build_prompts
 
     if quick:
-        gammas, temperatures, limit, max_tokens = "1,4,8", "0,0.7", min(limit, 3), min(max_tokens, 16)
+        gammas, temperatures, limit, max_tokens = "1,8", "0,0.7", min(limit, 3), min(max_tokens, 16)
     lengths = parse_integers(gammas, "--gammas")
     chosen = build_config(config, settings, model=model, rule=rule, dtype=dtype, gamma=max(lengths))
     chosen = replace(chosen, adaptive=False, max_rows=_ROWS)

@@ -152,18 +152,21 @@ def cases_of(
     temperatures: Sequence[float],
     rows: int,
 ) -> list[Case]:
-    """Return the cases of one drafter: every gamma alone, and the longest in batches of every order."""
-    alone = [(gamma, 1, "forward") for gamma in gammas]
-    together = [(gamma, rows, order) for gamma in (gammas[0], gammas[-1]) for order in _ORDERS]
+    """Return the cases of one drafter.
+
+    Greedy: every gamma, alone and in batches of every order. Sampled: the shortest and the longest gamma alone, the
+    longest in batches.
+    """
     return [
-        Case(
-            name=name,
-            speaker=speaker,
-            temperature=temperature,
-            gamma=gamma,
-            rows=number,
-            order=order,
-        )
+        Case(name=name, speaker=speaker, temperature=temperature, gamma=gamma, rows=number, order=order)
         for temperature in temperatures
-        for gamma, number, order in dict.fromkeys([*alone, *together])
+        for gamma, number, order in _ways(gammas, rows, is_greedy=temperature == 0.0)
+    ]
+
+
+def _ways(gammas: Sequence[int], rows: int, *, is_greedy: bool) -> list[tuple[int, int, str]]:
+    alone = gammas if is_greedy else dict.fromkeys((gammas[0], gammas[-1]))
+    together = gammas if is_greedy else gammas[-1:]
+    return [(gamma, 1, "forward") for gamma in alone] + [
+        (gamma, rows, order) for gamma in together for order in _ORDERS
     ]

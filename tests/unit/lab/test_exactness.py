@@ -41,6 +41,13 @@ def test_equal_answers_pass_in_every_order_and_batch():
     }
 
 
+def test_sampled_cases_are_the_ends_of_the_gammas_alone_and_the_longest_in_every_order():
+    cases = cases_of("ngram", speaker(), gammas=[1, 2, 8], temperatures=[0.7], rows=3)
+    assert [(case.gamma, case.rows, case.order) for case in cases] == [
+        (1, 1, "forward"), (8, 1, "forward"), (8, 3, "forward"), (8, 3, "backward"), (8, 3, "shuffled"),
+    ]  # fmt: skip
+
+
 def test_a_wrong_token_fails_the_case_and_names_prompt_and_place():
     plain = speaker(margins={203: 0.0, 7: 2.0})
     [result] = check_exactness(plain, [case(answer=wrong_for(2))], CHECK)
