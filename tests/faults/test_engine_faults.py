@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paradraft.core.arrays import FloatArray
+from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.records import FinishReason
 from paradraft.drafters.guard import GuardedDrafter
 from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
-from support.fake_drafters import BrokenDrafter, HalfRightDrafter, OracleDrafter
+from support.fake_drafters import BrokenDrafter, HalfRightDrafter, OracleDrafter, RandomTreeDrafter
 from support.stub_target import continue_plainly
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -92,3 +92,67 @@ def test_a_row_fills_the_whole_cache_and_ends_by_length() -> None:
     events = run(engine, request("a", PROMPT, replace(GREEDY, max_tokens=1000)))["a", 0]
     assert events[-1].finish_reason is FinishReason.LENGTH
     assert len(ids_of(events)) == 32 - len(PROMPT)
+
+
+class Interrupted(BaseException):
+    """Like KeyboardInterrupt, which would end the test run."""
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("x"), FloatingPointError("x")])
+def test_a_pass_without_memory_ends_its_requests_like_any_other_failure(error: Exception) -> None:
+    def law(prefix: tuple[int, ...]) -> FloatArray:
+        if len(prefix) == len(PROMPT) + 3:
+            raise error
+        return LAW(prefix)
+
+    engine = build_engine(law=law)
+    last = run(engine, request("a", PROMPT))["a", 0][-1]
+    assert last.finish_reason is FinishReason.ERROR
+    assert type(error).__name__ in (last.error or "")
+    assert answer(engine, PROMPT[:2], replace(GREEDY, max_tokens=3)) == continue_plainly(LAW, PROMPT[:2], 3)
+
+
+@pytest.mark.parametrize("error", [Interrupted(), IndexError("a foreign model's mistake")])
+def test_an_interrupted_step_still_ends_its_requests_with_an_event(error: BaseException) -> None:
+    def law(prefix: tuple[int, ...]) -> FloatArray:
+        if prefix[0] == 63 and len(prefix) == 5:
+            raise error
+        return LAW(prefix)
+
+    engine = build_engine(law=law, max_rows=2)
+    for name, prompt in (("bad", [63, 1]), ("neighbour", PROMPT), ("waits", PROMPT[:3])):
+        engine.add(request(name, prompt))
+    with pytest.raises(type(error)):
+        run(engine)
+    assert engine.has_work
+    assert engine.num_choices("bad") == 1
+    events = run(engine)
+    assert {events[name, 0][-1].finish_reason for name in ("bad", "neighbour")} == {FinishReason.ERROR}
+    assert ids_of(events["waits", 0]) == continue_plainly(LAW, PROMPT[:3], 24)
+    assert engine.num_choices("bad") == 0
+
+
+def test_after_a_failed_move_no_later_request_reads_the_pages_it_left() -> None:
+    engine = build_engine(RandomTreeDrafter(VOCAB, seed=2, law=LAW), nodes=12, page_size=1)
+    target = engine._step.target
+    move, calls = target.move, 0
+
+    def fail(sources: IntArray, destinations: IntArray) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise RuntimeError("the device is gone")
+        move(sources, destinations)
+
+    target.move = fail  # type: ignore[method-assign]
+    first = run(engine, request("a", PROMPT))["a", 0]
+    assert first[-1].finish_reason is FinishReason.ERROR
+    target.move = move  # type: ignore[method-assign]
+    plain = continue_plainly(LAW, PROMPT, 24)
+    assert answer(engine, [*PROMPT, *plain[:12]], replace(GREEDY, max_tokens=12)) == plain[12:]
+
+
+def test_a_row_that_failed_is_counted_as_failed() -> None:
+    engine = build_engine(law=poisoned)
+    run(engine, request("bad", [63, 1, 2]), request("good", PROMPT))
+    assert (engine.totals.failed, engine.totals.finished) == (1, 1)

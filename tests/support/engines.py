@@ -44,7 +44,8 @@ def build_engine(
     **options: object,
 ) -> Engine:
     """Return an engine on a stub target; options are EngineOptions fields."""
-    plain = EngineOptions(max_rows=8, longest=512, max_step_tokens=64, gamma=4, nodes=4, is_adaptive=False)
+    longest = min(512, num_pages * page_size)
+    plain = EngineOptions(max_rows=8, longest=longest, max_step_tokens=64, gamma=4, nodes=4, is_adaptive=False)
     return Engine(
         target=StubTarget(law, vocab_size=vocab_size, num_pages=num_pages, page_size=page_size),
         drafter=drafter or FakeDrafter(),

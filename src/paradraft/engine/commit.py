@@ -113,8 +113,11 @@ def _take_prompt_logprobs(generation: Generation, batch: Batch, scores: Scores, 
     count = generation.request.params.prompt_logprobs or 0
     begin, first = int(batch.context_len[index]), int(scores.starts[index])
     end = min(begin + int(batch.num_pending[index]), generation.prompt_len - 1)
+    # After a preemption the prompt comes again from its beginning.
+    known = len(generation.prompt_logprobs) - 1
     generation.prompt_logprobs.extend(
-        logprobs_at(scores, first + at - begin, int(generation.tokens[at + 1]), count) for at in range(begin, end)
+        logprobs_at(scores, first + at - begin, int(generation.tokens[at + 1]), count)
+        for at in range(max(begin, known), end)
     )
 
 

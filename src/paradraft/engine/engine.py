@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paradraft.core.arrays import ints
-from paradraft.core.errors import ParadraftError, RequestRefused
+from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
 from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.engine.commit import Committer, Outcome
@@ -49,6 +49,7 @@ class Engine:
         options: EngineOptions,
         clock: Clock,
     ) -> None:
+        _check_room(options, pages)
         self.options = options
         self.limits = target.limits
         self.totals = Totals()
@@ -57,6 +58,7 @@ class Engine:
         self._tokenizer = tokenizer
         self._clock = clock
         self._costs = PassCosts()
+        self._late: list[TokenEvent] = []  # last events of rows whose step was interrupted
         self._rows = Rows(
             max_rows=options.max_rows,
             pages=pages,
@@ -76,7 +78,7 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether a request runs or waits."""
-        return len(self._rows) > 0
+        return len(self._rows) > 0 or len(self._late) > 0
 
     def check(self, request: Request) -> None:
         """Raise RequestRefused if the request can never be served."""
@@ -85,24 +87,37 @@ class Engine:
         self._step.acceptor.check(sampling, self.limits.vocab_size)
 
     def add(self, request: Request) -> None:
-        """Queue a request; raises RequestRefused if it can never be served."""
+        """Queue a request; raises RequestRefused if it can never be served or its id is in use."""
         self.check(request)
+        if self.num_choices(request.request_id):
+            raise RequestRefused(
+                f"The request id {request.request_id!r} is in use.", remedy="Give each request an id of its own."
+            )
         for choice in range(request.params.n):
             generation = Generation(request, choice, tokenizer=self._tokenizer, longest=self.options.longest)
             self._rows.enqueue(generation)
 
     def num_choices(self, request_id: str) -> int:
-        """Return how many choices of a request run or wait."""
-        return self._rows.count(request_id)
+        """Return how many choices of a request have not had their last event."""
+        return self._rows.count(request_id) + sum(event.request_id == request_id for event in self._late)
 
     def step(self) -> list[TokenEvent]:
         """Run one step and return what became known; nothing if there is no work."""
+        if self._late:
+            late, self._late = self._late, []
+            return late
         begun = self._clock()
         try:
             outcomes = self._step.run()
-        except (ParadraftError, RuntimeError, ValueError, ArithmeticError) as error:
+        except (ParadraftError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
             # The pass as a whole failed, so no row of it has a result. Waiting requests go on with the next step.
-            return self._fail_running(f"{type(error).__name__}: {error}")
+            failed = self._fail_running(f"{type(error).__name__}: {error}")
+            if not failed:
+                raise
+            return failed
+        except BaseException:
+            self._late = self._fail_running("The step was interrupted.")
+            raise
         self.totals.add_seconds("step", self._clock() - begun)
         self.totals.steps += 1
         self.totals.cache_reuse_ratio = self.pages.note_step()
@@ -112,9 +127,11 @@ class Engine:
 
     def abort(self, request_id: str) -> list[TokenEvent]:
         """End all choices of a request now and return their last events; unknown ids give none."""
+        late = [event for event in self._late if event.request_id == request_id]
+        self._late = [event for event in self._late if event.request_id != request_id]
         ended = self._rows.withdraw(request_id)
         ended += [self._rows.release(row.number) for row in self._rows.of_request(request_id)]
-        return [generation.end(FinishReason.ABORT) for generation in ended]
+        return late + [generation.end(FinishReason.ABORT) for generation in ended]
 
     def _build_scheduler(self) -> Scheduler:
         options = self.options
@@ -131,8 +148,9 @@ class Engine:
             self.totals.tally.add_round(outcome.round)
             self._step.scheduler.observe(outcome.row, outcome.round.num_levels, len(outcome.round.path))
         if outcome.has_ended:
-            self._rows.release(outcome.row)
-            self.totals.finished += 1
+            failed = self._rows.release(outcome.row).finish_reason is FinishReason.ERROR
+            self.totals.failed += failed
+            self.totals.finished += not failed
 
     def _forget(self, row: int) -> None:
         self._step.drafter.forget(ints([row]))
@@ -140,7 +158,16 @@ class Engine:
 
     def _fail_running(self, error: str) -> list[TokenEvent]:
         failed = [self._rows.release(need.row) for need in self._rows.running()]
-        if not failed:
-            raise RequestRefused(f"A step failed with no row running: {error}.", remedy="Report this as a bug.")
+        # Pages may have been published whose keys and values never arrived.
+        self.pages.drop_cached()
         self.totals.failed += len(failed)
         return [generation.end(FinishReason.ERROR, error) for generation in failed]
+
+
+def _check_room(options: EngineOptions, pages: PageCache) -> None:
+    room = pages.num_pages * pages.page_size
+    if options.longest > room:
+        raise ConfigError(
+            f"A row may hold {options.longest} tokens, but the cache holds {room}.",
+            remedy="Set `longest` to at most that, or make the cache larger.",
+        )

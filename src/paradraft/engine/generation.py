@@ -34,6 +34,7 @@ class Generation:
         self.arrival = 0  # order among all choices, set when it is queued
         self.tally = Tally()
         self.drafted_at: list[int] = []  # positions of accepted draft tokens
+        self._tells_prompt_logprobs = params.prompt_logprobs is not None and choice == 0
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]
         self._text = TextStream(tokenizer, params.stop)
         self.finish_reason: FinishReason | None = None
@@ -58,8 +59,8 @@ class Generation:
 
     @property
     def lacks_prompt_logprobs(self) -> bool:
-        """Whether log-probabilities of prompt tokens are asked for and not all known yet."""
-        return self.request.params.prompt_logprobs is not None and len(self.prompt_logprobs) < self.prompt_len
+        """Whether log-probabilities of prompt tokens are asked for and not all known yet. Choice 0 tells them."""
+        return self._tells_prompt_logprobs and len(self.prompt_logprobs) < self.prompt_len
 
     def take(self, tokens: IntArray, origins: IntArray, logprobs: Sequence[TokenLogprobs]) -> TokenEvent:
         """Append the tokens up to a stop or limit and return the event that tells of them."""
@@ -118,8 +119,8 @@ class Generation:
         logprobs: tuple[TokenLogprobs, ...],
         error: str | None = None,
     ) -> TokenEvent:
-        wants_prompt = self.request.params.prompt_logprobs is not None and self.choice == 0
-        is_first = self._known_len - len(token_ids) == self.prompt_len
+        is_first = bool(token_ids) and self._known_len - len(token_ids) == self.prompt_len
+        tells_prompt = self._tells_prompt_logprobs and is_first
         return TokenEvent(
             request_id=self.request.request_id,
             index=self.choice,
@@ -127,7 +128,7 @@ class Generation:
             origins=origins,
             pieces=pieces,
             logprobs=logprobs,
-            prompt_logprobs=tuple(self.prompt_logprobs) if wants_prompt and is_first and token_ids else None,
+            prompt_logprobs=tuple(self.prompt_logprobs) if tells_prompt else None,
             finish_reason=self.finish_reason,
             stop_reason=self.stop_reason,
             error=error,

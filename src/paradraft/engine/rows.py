@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +41,7 @@ class Rows:
         self._free = list(range(max_rows - 1, -1, -1))
         self._running: dict[int, Row] = {}  # in order of admission
         self._waiting: deque[Generation] = deque()
+        self._live: Counter[str] = Counter()  # choices by request that run or wait
         self._arrivals = 0
 
     def __len__(self) -> int:
@@ -48,14 +49,15 @@ class Rows:
         return len(self._running) + len(self._waiting)
 
     @property
-    def num_waiting(self) -> int:
-        """Return the length of the queue."""
-        return len(self._waiting)
+    def num_admissible(self) -> int:
+        """Return how many waiting choices would find a free row."""
+        return min(len(self._waiting), len(self._free))
 
     def enqueue(self, generation: Generation) -> None:
         """Put a new choice at the end of the queue."""
         generation.arrival = self._arrivals
         self._arrivals += 1
+        self._live[generation.request.request_id] += 1
         self._waiting.append(generation)
 
     def running(self) -> Sequence[RowNeed]:
@@ -64,15 +66,14 @@ class Rows:
         return [_need_of(row) for row in ordered]
 
     def admit(self) -> RowNeed | None:
-        """Give the head of the queue a row, or return None if it has to wait."""
+        """Give the head of the queue a row with pages for all its known tokens, or return None if it has to wait."""
         if not self._waiting or not self._free or self._waits_for_twin(self._waiting[0]):
             return None
         generation = self._waiting[0]
-        if self._pages.num_free * self._pages.page_size < min(generation.known_len + 1, PROMPT_LOGPROBS_CHUNK):
+        lease = self._open(generation)
+        if lease is None:
             return None
         self._waiting.popleft()
-        reuse = self._reuses_prefixes and not generation.lacks_prompt_logprobs
-        lease = self._pages.open(generation.tokens, salt=generation.request.tenant, reuse=reuse)
         row = Row(number=self._free.pop(), generation=generation, lease=lease)
         self._running[row.number] = row
         recomputed = sum(position >= lease.committed for position in generation.drafted_at)
@@ -91,6 +92,7 @@ class Rows:
         """Release the row; its generation waits at the head of the queue with all it has produced."""
         generation = self.release(row)
         generation.tally.add_preemption()
+        self._live[generation.request.request_id] += 1
         self._waiting.appendleft(generation)
 
     def release(self, row: int) -> Generation:
@@ -99,6 +101,7 @@ class Rows:
         freed.lease.close()
         self._on_release(row)
         self._free.append(row)
+        self._count_out(freed.generation)
         return freed.generation
 
     def row(self, number: int) -> Row:
@@ -111,13 +114,15 @@ class Rows:
 
     def count(self, request_id: str) -> int:
         """Return how many choices of a request run or wait."""
-        waiting = sum(waiting.request.request_id == request_id for waiting in self._waiting)
-        return waiting + len(list(self.of_request(request_id)))
+        return self._live.get(request_id, 0)
 
     def withdraw(self, request_id: str) -> list[Generation]:
         """Take a request's choices out of the queue and return them."""
         gone = [waiting for waiting in self._waiting if waiting.request.request_id == request_id]
-        self._waiting = deque(waiting for waiting in self._waiting if waiting not in gone)
+        if gone:
+            self._waiting = deque(waiting for waiting in self._waiting if waiting.request.request_id != request_id)
+        for generation in gone:
+            self._count_out(generation)
         return gone
 
     def gather(self, plan: Plan) -> Batch:
@@ -142,6 +147,24 @@ class Rows:
             history=history,
             sampling=tuple(row.generation.sampling for row in rows),
         )
+
+    def _open(self, generation: Generation) -> Lease | None:
+        """Return pages for the known tokens and the next one; None if there are not enough.
+
+        Half a prompt's pages would only be lost again to older rows, and a preemption recomputes.
+        """
+        reuse = self._reuses_prefixes and not generation.lacks_prompt_logprobs
+        salt, room = generation.request.tenant, generation.known_len + 1
+        try:
+            return self._pages.open(generation.tokens, salt=salt, reuse=reuse, room=room)
+        except CapacityError:
+            return None
+
+    def _count_out(self, generation: Generation) -> None:
+        request_id = generation.request.request_id
+        self._live[request_id] -= 1
+        if not self._live[request_id]:
+            del self._live[request_id]
 
     def _waits_for_twin(self, generation: Generation) -> bool:
         """Whether another choice of the same request is still computing the prompt that both will share."""

@@ -36,7 +36,7 @@ class Tally:
         self._counts = dict.fromkeys(
             ("passes", "rounds", "round_tokens", "drafted", "accepted", "dropped", "recomputed", "preemptions"), 0
         )
-        self._cached_prompt_tokens = 0
+        self._cached_prompt_tokens: int | None = None
         self._drafted_by_depth: list[int] = []
         self._accepted_by_depth: list[int] = []
         self._drafted_by_source: list[int] = []
@@ -66,7 +66,7 @@ class Tally:
 
     def add_admission(self, *, cached: int, recomputed: int) -> None:
         """Count what an admission found in the cache, and accepted drafts that must be computed again."""
-        if not self._counts["passes"]:
+        if self._cached_prompt_tokens is None:
             self._cached_prompt_tokens = cached
         self._counts["recomputed"] += recomputed
 
@@ -78,7 +78,7 @@ class Tally:
             accepted_by_depth=tuple(self._accepted_by_depth),
             drafted_by_source=tuple(self._drafted_by_source),
             accepted_by_source=tuple(self._accepted_by_source),
-            cached_prompt_tokens=self._cached_prompt_tokens,
+            cached_prompt_tokens=self._cached_prompt_tokens or 0,
         )
 
 

@@ -40,18 +40,22 @@ class PageCache:
         """Return how many pages can be handed out now: free, dirty and cached ones."""
         return self._pool.num_available
 
-    def open(self, tokens: IntArray, *, salt: str = "", reuse: bool = True) -> Lease:
+    def open(self, tokens: IntArray, *, salt: str = "", reuse: bool = True, room: int = 0) -> Lease:
         """Open a row on the longest published prefix of its tokens.
 
         Whole pages are taken over, at most len(tokens)-1 tokens, so that at least one is left to feed; lease.committed
         tells how many. Rows of other salts share nothing. reuse=False takes over nothing; the row's own pages are
-        published all the same.
+        published all the same. `room` slots are reserved from the start; raises CapacityError, and changes nothing, if
+        there are not enough pages for them.
         """
         pool, root = self._pool, root_of(salt)
         shared = pool.index.match(tokens, root) if reuse else ([], [])
+        num_idle = sum(not pool.references[page] for page in shared[0])
+        pool.require(-(-room // pool.page_size) - len(shared[0]) + num_idle)
         for page in shared[0]:
             pool.hold(page)
         lease = Lease(pool, self._num_opened, root, shared, self._forget)
+        lease.reserve(room)
         self._rows[lease.serial] = lease
         self._num_opened += 1
         self._shared_tokens += lease.shared_len
@@ -64,6 +68,10 @@ class PageCache:
     def sweep(self) -> None:
         """Clean the dirty pages now. Done by itself when pages run short and every SWEEP_EVERY closed rows."""
         self._pool.sweep()
+
+    def drop_cached(self) -> None:
+        """Free every cached page: no later row finds what was published, except in pages that are held."""
+        self._pool.evict(self._pool.num_pages)
 
     def note_step(self) -> float:
         """Close the books of one step (all slices staged since the last call); return its cache reuse ratio.

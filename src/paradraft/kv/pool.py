@@ -39,12 +39,20 @@ class PagePool:
         """Return how many pages can be handed out now."""
         return self.free.count + len(self.dirty) + len(self.cached)
 
+    def require(self, count: int) -> None:
+        """Raise CapacityError if this many pages cannot be handed out now."""
+        if count > self.num_available:
+            raise CapacityError(
+                f"{count} more key-value pages are needed, but {self.num_available} of {self.num_pages} are available.",
+                remedy="Let another row end or preempt one, or set kv_tokens higher.",
+            )
+
     def take(self, count: int, after: int) -> list[int]:
         """Hand out clean pages, following page `after` (-1: none) where that is possible.
 
         Raises CapacityError, and changes nothing, if there are not enough.
         """
-        self._require(count)
+        self.require(count)
         if self.dirty and (self.free.count < count or (after >= 0 and after + 1 in self.dirty)):
             self.sweep()
         if self.free.count < count:
@@ -127,13 +135,6 @@ class PagePool:
         owner = self.index.owner(content)
         if owner is not None and owner in self.cached:
             self.cached.move_to_end(owner)
-
-    def _require(self, count: int) -> None:
-        if count > self.num_available:
-            raise CapacityError(
-                f"{count} more key-value pages are needed, but {self.num_available} of {self.num_pages} are available.",
-                remedy="Let another row end or preempt one, or set kv_tokens higher.",
-            )
 
     def _start_in(self, low: int, high: int, size: int) -> int:
         """Return where to place pages in a run: in the middle if a row may grow into the run from below."""

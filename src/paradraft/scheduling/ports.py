@@ -27,6 +27,11 @@ class RowNeed:
 class Rows(Protocol):
     """The rows of the engine, as far as scheduling may touch them."""
 
+    @property
+    def num_admissible(self) -> int:
+        """Return how many waiting requests would find a free row."""
+        ...
+
     def running(self) -> Sequence[RowNeed]:
         """Return the running rows, oldest request first."""
         ...

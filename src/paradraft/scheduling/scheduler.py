@@ -35,11 +35,15 @@ class Scheduler:
         When pages run out the youngest row is preempted, never one that this step already counts on.
         """
         running = self._rows.running()
-        sheet = _Sheet(standing=[need.row for need in running], budget=self._max_step_tokens)
+        sheet = _Sheet(
+            standing=[need.row for need in running],
+            budget=self._max_step_tokens,
+            num_admissible=self._rows.num_admissible,
+        )
         for need in sorted(running, key=lambda need: need.num_pending > 1):
             self._add_share(need, sheet)
         while sheet.budget > 0 and (newcomer := self._rows.admit()) is not None:
-            sheet.standing.append(newcomer.row)
+            sheet.welcome(newcomer.row)
             if not self._add_share(newcomer, sheet):
                 break
         return sheet.as_plan()
@@ -56,7 +60,7 @@ class Scheduler:
         """Add the row's share if there is room for it."""
         if sheet.budget <= 0 or need.row not in sheet.standing:
             return False
-        share = self._share_of(need, sheet.budget)
+        share = self._share_of(need, sheet)
         if not self._make_room(need, share, sheet):
             return False
         if share.num_nodes and not self._rows.reserve(need.row, need.committed + share.num_pending + share.num_nodes):
@@ -64,15 +68,16 @@ class Scheduler:
         sheet.add(share)
         return True
 
-    def _share_of(self, need: RowNeed, budget: int) -> _Share:
+    def _share_of(self, need: RowNeed, sheet: _Sheet) -> _Share:
         if need.num_pending > 1:
-            chunk = min(need.num_pending, need.max_chunk, budget)
+            chunk = min(need.num_pending, need.max_chunk, sheet.budget)
             reason = "prefill" if chunk == need.num_pending else "prefill: chunk"
             return _Share(row=need.row, num_pending=chunk, num_nodes=0, depth=0, reason=reason)
+        # Drafts are a gamble: they never take a token that another row is sure to need.
+        room = max(0, sheet.budget - 1 - sheet.num_unserved(need.row))
         # The last token of a request comes with the pass, so drafting all that remain would waste a node.
-        cap = max(0, min(need.remaining - 1, budget - 1))
-        length = self._lengths.choose(need.row, need.gamma, cap)
-        nodes = min(length.nodes, budget - 1)
+        length = self._lengths.choose(need.row, need.gamma, max(0, min(need.remaining - 1, room)))
+        nodes = min(length.nodes, room)
         return _Share(
             row=need.row, num_pending=1, num_nodes=nodes, depth=min(length.depth, nodes), reason=length.reason
         )
@@ -90,14 +95,24 @@ class Scheduler:
 class _Sheet:
     """The plan in the making. `standing` are the rows that run, oldest first, preempted ones struck out."""
 
-    def __init__(self, *, standing: list[int], budget: int) -> None:
+    def __init__(self, *, standing: list[int], budget: int, num_admissible: int) -> None:
         self.standing = standing
         self.budget = budget
+        self._num_admissible = num_admissible
         self._shares: list[_Share] = []
 
     def add(self, share: _Share) -> None:
         self._shares.append(share)
         self.budget -= share.num_pending + share.num_nodes
+
+    def welcome(self, row: int) -> None:
+        self.standing.append(row)
+        self._num_admissible -= 1
+
+    def num_unserved(self, row: int) -> int:
+        """Return how many other rows run, or may be admitted in this step, and have no share yet."""
+        others = len(self.standing) - len(self._shares) - (row in self.standing)
+        return others + self._num_admissible
 
     def youngest_spare(self) -> int:
         """Strike out and return the youngest row that the step does not count on yet."""

@@ -46,6 +46,7 @@ def test_accepted_tokens_behind_a_stop_are_dropped_and_the_round_is_not_counted(
 
 def test_accepted_tokens_computed_again_count_against_the_effective_rate() -> None:
     tally = Tally()
+    tally.add_admission(cached=0, recomputed=0)
     tally.add_round(chain_round(4, 4))
     tally.add_preemption()
     tally.add_admission(cached=1, recomputed=3)

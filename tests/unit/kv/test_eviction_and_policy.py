@@ -199,3 +199,14 @@ def test_the_raised_share_keeps_more_and_the_usual_one_evicts_it() -> None:
     assert pages.stats().prefix_share == USUAL_SHARE
     assert pages.counts().cached + 2 == 16
     pages.check()
+
+
+def test_dropped_prefixes_are_not_found_again() -> None:
+    pages = PageCache(num_pages=10, page_size=2)
+    run(pages, 6)
+    held = pages.open(counting(3))
+    pages.drop_cached()
+    assert pages.counts().cached == 0
+    assert found(pages, 7) == 2
+    held.close()
+    pages.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paradraft.core.arrays import ints
+from paradraft.core.errors import CapacityError
 from paradraft.kv import prefix
 from paradraft.kv.pages import PageCache
 from support.kv_oracle import Row, SlotOracle, counting
@@ -173,3 +174,20 @@ def test_token_arrays_of_other_width_hash_alike() -> None:
     oracle, _ = warm(list(range(9)))
     assert oracle.pages.open(counting(9).astype("int64")).committed == 8  # type: ignore[arg-type]
     assert oracle.pages.open(ints(list(range(9)))).committed == 8
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_row_opens_with_room_or_changes_nothing(is_closed: bool) -> None:
+    oracle, first = warm(list(range(2 * PAGE + 1)), num_pages=8)
+    if is_closed:
+        first.lease.close()
+    pages = oracle.pages
+    before = (pages.counts(), pages.stats())
+    most = PAGE * (8 if is_closed else 7)
+    with pytest.raises(CapacityError):
+        pages.open(counting(most), room=most + 1)
+    assert (pages.counts(), pages.stats()) == before
+    lease = pages.open(counting(most), room=most)
+    assert lease.committed == 2 * PAGE
+    assert len(lease.page_table) * PAGE == most
+    pages.check()

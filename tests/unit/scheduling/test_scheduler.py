@@ -23,6 +23,10 @@ class FakeRows:
         self.reserved = {row.row: row.committed for row in running}
         self.preempted: list[int] = []
 
+    @property
+    def num_admissible(self) -> int:
+        return len(self._waiting)
+
     def running(self) -> Sequence[RowNeed]:
         return list(self._running)
 
@@ -103,3 +107,17 @@ def test_a_row_without_younger_ones_gives_way_itself() -> None:
 def test_a_chunk_limit_of_a_row_holds() -> None:
     row = replace(need(0, 100, 0), max_chunk=7)
     assert plan_of(FakeRows([row])).num_pending.tolist() == [7]
+
+
+def test_drafts_leave_every_other_row_and_newcomer_a_token() -> None:
+    rows = FakeRows([need(0, 11, 10), need(1, 11, 10), need(2, 30, 10)], [need(3, 30, 0)])
+    plan = plan_of(rows, gamma=8, budget=8)
+    assert plan.rows.tolist() == [0, 1, 2]
+    assert plan.num_nodes.tolist() == [4, 0, 0]
+    assert plan.num_pending.tolist() == [1, 1, 2]
+
+
+def test_a_tree_wider_than_the_budget_is_cut_to_it() -> None:
+    lengths = FixedLength(gamma=3, nodes=100)
+    plan = Scheduler(rows=FakeRows([need(0, 11, 10)]), lengths=lengths, max_step_tokens=12).plan()
+    assert (plan.num_nodes.tolist(), plan.depth.tolist()) == ([11], [3])
