@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 SMOOTHING = 0.1  # weight of the newest measurement
+WARM_UP = 3  # passes of a size before the average counts
 MAX_TOKENS = 128  # larger passes are prefill, where no draft length is decided
 
 
@@ -13,6 +14,7 @@ class PassCosts:
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
+        self._passes: dict[int, int] = {}
         self._measured: list[int] = []
 
     def observe(self, num_tokens: int, seconds: float) -> None:
@@ -22,8 +24,12 @@ class PassCosts:
         if num_tokens not in self._seconds:
             insort(self._measured, num_tokens)
             self._seconds[num_tokens] = seconds
-            return
         known = self._seconds[num_tokens]
+        self._passes[num_tokens] = self._passes.get(num_tokens, 0) + 1
+        if self._passes[num_tokens] <= WARM_UP:
+            # The first passes of a size pay for memory and kernels that later ones find ready.
+            self._seconds[num_tokens] = min(known, seconds)
+            return
         # One stalled pass (another process, a page fault) must not look like a new price.
         self._seconds[num_tokens] = known + SMOOTHING * (min(seconds, 2 * known) - known)
 

@@ -23,10 +23,21 @@ class Length:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Others:
+    """Who shares the pass: the other rows, and the tokens they feed as far as that is known."""
+
+    rows: int = 0
+    tokens: int = 0
+
+
+ALONE = Others()
+
+
 class LengthPolicy(Protocol):
     """Chooses the draft budget of a decoding row."""
 
-    def choose(self, row: int, gamma: int | None, cap: int) -> Length:
+    def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:
         """Return the budget of a row; gamma is the request's own depth (None: the policy's), cap the room left."""
         ...
 
@@ -46,7 +57,7 @@ class FixedLength:
         self._gamma = gamma
         self._nodes = nodes
 
-    def choose(self, row: int, gamma: int | None, cap: int) -> Length:  # noqa: ARG002 - the port's signature
+    def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:  # noqa: ARG002 - port
         """Return gamma levels, or as many as the row may still use."""
         depth = min(self._gamma if gamma is None else gamma, cap)
         if depth == 0:
@@ -61,11 +72,12 @@ class FixedLength:
 
 
 class AdaptiveLength:
-    """The depth that promises the most tokens per second for the row.
+    """The depth that promises the most tokens per second for the whole batch.
 
     A level is taken to stand with probability a, the row's smoothed record: the levels that stood over the
     levels that were tested. A fully accepted draft says that a level was not refused, not how the next
-    would have fared, so only tested levels count. Rows whose best depth is 0 are tried again now and then.
+    would have fared, so only tested levels count. Rows whose best depth is 0 are tried again now and then, unless the
+    pass is so full that even perfect drafts would not pay.
     """
 
     def __init__(self, *, gamma: int, nodes: int, costs: PassCosts) -> None:
@@ -73,19 +85,20 @@ class AdaptiveLength:
         self._costs = costs
         self._records: dict[int, _Record] = {}
 
-    def choose(self, row: int, gamma: int | None, cap: int) -> Length:
+    def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:
         """Return the depth with the best expected tokens per second, 0 if plain decoding is best."""
         widest = self._fixed.choose(row, gamma, cap)
         if widest.depth == 0:
             return widest
         record = self._records.setdefault(row, _Record())
-        depth = self._best_depth(record.acceptance, widest.depth)
-        if depth == 0 and record.is_due_for_probe():
+        depth = self._best_depth(record.acceptance, widest, others)
+        if depth == 0 and record.is_due_for_probe() and self._best_depth(1.0, widest, others):
             return Length(depth=widest.depth, nodes=widest.nodes, reason="probe: drafting was off for this row")
         if depth == 0:
             return Length(depth=0, nodes=0, reason=f"plain: acceptance {record.acceptance:.2f} does not pay")
-        nodes = max(depth, widest.nodes * depth // widest.depth)
-        return Length(depth=depth, nodes=nodes, reason=f"adaptive: acceptance {record.acceptance:.2f}")
+        return Length(
+            depth=depth, nodes=_num_nodes(widest, depth), reason=f"adaptive: acceptance {record.acceptance:.2f}"
+        )
 
     def observe(self, row: int, drafted: int, accepted: int) -> None:
         """Count the tested levels: the accepted ones, and the first refused one."""
@@ -96,19 +109,25 @@ class AdaptiveLength:
         """Drop the row's record."""
         self._records.pop(row, None)
 
-    def _best_depth(self, acceptance: float, cap: int) -> int:
-        plain = self._costs.seconds(1)
+    def _best_depth(self, acceptance: float, widest: Length, others: Others) -> int:
+        fed = others.tokens + 1
+        plain = self._costs.seconds(fed)
         if plain is None:
-            return cap
-        best, best_rate = 0, MIN_GAIN / plain
-        expected, survival = 1.0, 1.0
-        for depth in range(1, cap + 1):
+            return widest.depth
+        best, best_rate = 0, (others.rows + MIN_GAIN) / plain
+        expected, survival = others.rows + 1.0, 1.0
+        for depth in range(1, widest.depth + 1):
             survival *= acceptance
             expected += survival
-            rate = expected / (self._costs.seconds(1 + depth) or plain)
+            rate = expected / (self._costs.seconds(fed + _num_nodes(widest, depth)) or plain)
             if rate > best_rate:
                 best, best_rate = depth, rate
         return best
+
+
+def _num_nodes(widest: Length, depth: int) -> int:
+    """Return the nodes that a shallower draft of the same width has."""
+    return max(depth, widest.nodes * depth // widest.depth)
 
 
 class _Record:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from paradraft.core.arrays import ints
 from paradraft.core.records import Plan
-from paradraft.scheduling.length import LengthPolicy
+from paradraft.scheduling.length import LengthPolicy, Others
 from paradraft.scheduling.ports import RowNeed, Rows
 
 
@@ -76,7 +76,8 @@ class Scheduler:
         # Drafts are a gamble: they never take a token that another row is sure to need.
         room = max(0, sheet.budget - 1 - sheet.num_unserved(need.row))
         # The last token of a request comes with the pass, so drafting all that remain would waste a node.
-        length = self._lengths.choose(need.row, need.gamma, max(0, min(need.remaining - 1, room)))
+        cap = max(0, min(need.remaining - 1, room))
+        length = self._lengths.choose(need.row, need.gamma, cap, sheet.others(need.row))
         nodes = min(length.nodes, room)
         return _Share(
             row=need.row, num_pending=1, num_nodes=nodes, depth=min(length.depth, nodes), reason=length.reason
@@ -99,11 +100,14 @@ class _Sheet:
         self.standing = standing
         self.budget = budget
         self._num_admissible = num_admissible
+        self._num_spent = 0
         self._shares: list[_Share] = []
 
     def add(self, share: _Share) -> None:
         self._shares.append(share)
-        self.budget -= share.num_pending + share.num_nodes
+        num_tokens = share.num_pending + share.num_nodes
+        self.budget -= num_tokens
+        self._num_spent += num_tokens
 
     def welcome(self, row: int) -> None:
         self.standing.append(row)
@@ -111,8 +115,11 @@ class _Sheet:
 
     def num_unserved(self, row: int) -> int:
         """Return how many other rows run, or may be admitted in this step, and have no share yet."""
-        others = len(self.standing) - len(self._shares) - (row in self.standing)
-        return others + self._num_admissible
+        return len(self.standing) - len(self._shares) - (row in self.standing) + self._num_admissible
+
+    def others(self, row: int) -> Others:
+        unserved = self.num_unserved(row) - self._num_admissible
+        return Others(rows=len(self._shares) + unserved, tokens=self._num_spent + unserved)
 
     def youngest_spare(self) -> int:
         """Strike out and return the youngest row that the step does not count on yet."""

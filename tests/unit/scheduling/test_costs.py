@@ -39,3 +39,10 @@ def test_prefill_passes_do_not_count() -> None:
     costs = PassCosts()
     costs.observe(MAX_TOKENS + 1, 1.0)
     assert costs.seconds(1) is None
+
+
+def test_a_slow_first_pass_of_a_size_is_forgotten_with_the_next() -> None:
+    costs = PassCosts()
+    costs.observe(8, 2.0)
+    costs.observe(8, 0.012)
+    assert costs.seconds(8) == pytest.approx(0.012)

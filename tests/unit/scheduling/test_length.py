@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from paradraft.scheduling.costs import PassCosts
-from paradraft.scheduling.length import PROBE_EVERY, AdaptiveLength, FixedLength
+from paradraft.scheduling.length import PROBE_EVERY, AdaptiveLength, FixedLength, Others
 
 
 def costs_of(per_token: float) -> PassCosts:
@@ -66,3 +66,37 @@ def test_rows_have_records_of_their_own() -> None:
     assert policy.choose(1, None, 20).depth > 0
     policy.forget(0)
     assert policy.choose(0, None, 20).depth > 0
+
+
+def roofline(flat_to: int) -> PassCosts:
+    """Passes cost the same up to so many tokens and grow in proportion behind."""
+    costs = PassCosts()
+    for tokens in range(1, 129):
+        costs.observe(tokens, 0.010 * max(1.0, tokens / flat_to))
+    return costs
+
+
+def test_with_flat_acceptance_drafts_are_long_alone_and_off_in_a_full_batch() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=roofline(16))
+    for _ in range(30):
+        policy.observe(0, 8, 7)
+        policy.observe(0, 8, 8)
+    assert policy.choose(0, None, 20).depth >= 3
+    full = Others(rows=31, tokens=31)
+    assert policy.choose(0, None, 20, full).depth == 0
+    assert policy.choose(0, None, 20).depth >= 3
+
+
+def test_no_probe_disturbs_a_pass_in_which_even_perfect_drafts_would_not_pay() -> None:
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=roofline(16))
+    full = Others(rows=31, tokens=31)
+    assert {policy.choose(0, None, 20, full).depth for _ in range(3 * PROBE_EVERY)} == {0}
+
+
+def test_a_wide_tree_is_weighed_by_all_its_nodes() -> None:
+    chain = AdaptiveLength(gamma=4, nodes=4, costs=roofline(2))
+    tree = AdaptiveLength(gamma=4, nodes=32, costs=roofline(2))
+    for policy in (chain, tree):
+        for _ in range(20):
+            policy.observe(0, 4, 3)
+    assert chain.choose(0, None, 20).depth > tree.choose(0, None, 20).depth

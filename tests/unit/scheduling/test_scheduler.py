@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from paradraft.core.records import Plan
-from paradraft.scheduling.length import FixedLength
+from paradraft.scheduling.length import ALONE, FixedLength, Length, Others
 from paradraft.scheduling.ports import RowNeed
 from paradraft.scheduling.scheduler import Scheduler
 
@@ -121,3 +121,16 @@ def test_a_tree_wider_than_the_budget_is_cut_to_it() -> None:
     lengths = FixedLength(gamma=3, nodes=100)
     plan = Scheduler(rows=FakeRows([need(0, 11, 10)]), lengths=lengths, max_step_tokens=12).plan()
     assert (plan.num_nodes.tolist(), plan.depth.tolist()) == ([11], [3])
+
+
+def test_the_length_policy_hears_who_shares_the_pass() -> None:
+    heard: list[Others] = []
+
+    class Listening(FixedLength):
+        def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:
+            heard.append(others)
+            return super().choose(row, gamma, cap)
+
+    rows = FakeRows([need(0, 11, 10), need(1, 11, 10), need(2, 30, 10)], [need(3, 30, 0)])
+    Scheduler(rows=rows, lengths=Listening(gamma=4, nodes=4), max_step_tokens=64).plan()
+    assert heard == [Others(rows=2, tokens=2), Others(rows=2, tokens=6)]
