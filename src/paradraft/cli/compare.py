@@ -98,7 +98,7 @@ def _show(comparison: Comparison, target: str, drafter: str) -> None:
     ends = [f"{low:g} to {high:g}" for low, high in zip(BINS, (*BINS[1:], float("inf")), strict=True)]
     console.print("p/q:    " + ", ".join(f"{end}: {n}" for end, n in zip(ends, comparison.histogram, strict=True)))
     console.print(f"same first choice: {comparison.agreement:.0%} of the answer ({comparison.verdict})")
-    console.print(f"overlap of probabilities: {comparison.overlap:.0%}")
+    console.print(f"overlap of probabilities: at least {comparison.overlap:.0%}")
     for check in comparison.checks:
         mark = "ok  " if check.is_met else "warn"
         console.print(f"{mark}  {check.name}: {check.value:.2f} ({check.bound})")

@@ -13,13 +13,13 @@ from time import perf_counter
 
 from paradraft.core.errors import ModelError
 from paradraft.core.ports import Clock, Tokenizer
-from paradraft.core.sampling import SamplingParams
+from paradraft.core.sampling import MAX_LOGPROBS, SamplingParams
 from paradraft.engine.results import TokenLogprobs
 from paradraft.lab.ports import Speaker
 from paradraft.lab.ranked import Position, align, rank
 
 SHOWN = 5
-_LISTED = 20
+_LISTED = MAX_LOGPROBS
 _GAMMA = 4
 MAX_TIME_SHARE, MIN_JACCARD, MAX_FALLBACK = 0.3, 0.45, 1.5
 _LEVELS = (
