@@ -6,6 +6,9 @@ from paradraft.core.records import FinishReason, Origin
 from paradraft.engine.request import Request
 from paradraft.engine.results import Completion, GenerationResult, GenerationStats, TokenEvent, TokenLogprobs
 
+# Whoever aborts a request is handed its last event, so its reader may not get one.
+_ABORTED = TokenEvent(request_id="", index=0, token_ids=(), origins=(), pieces=(), finish_reason=FinishReason.ABORT)
+
 
 class Gathering:
     """A request's result in the making."""
@@ -31,7 +34,7 @@ class Gathering:
         )
 
     def _completion(self, index: int, events: list[TokenEvent]) -> Completion:
-        last = events[-1]
+        last = events[-1] if events and events[-1].finish_reason else _ABORTED
         origins: list[Origin] = [origin for event in events for origin in event.origins]
         logprobs: list[TokenLogprobs] = [logprob for event in events for logprob in event.logprobs]
         pieces = tuple(piece for event in events for piece in event.pieces)
@@ -42,7 +45,7 @@ class Gathering:
             origins=tuple(origins),
             pieces=pieces,
             logprobs=tuple(logprobs) if self._request.params.logprobs is not None else None,
-            finish_reason=last.finish_reason or FinishReason.ERROR,
+            finish_reason=last.finish_reason or FinishReason.ABORT,
             stop_reason=last.stop_reason,
             error=last.error,
             seed=self._request.seed,

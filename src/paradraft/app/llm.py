@@ -5,13 +5,16 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from operator import index
 from types import TracebackType
 from typing import Any, Self
+
+import numpy as np
 
 from paradraft.app.compose import assemble
 from paradraft.app.config import Config, configure
 from paradraft.app.gather import Gathering
-from paradraft.core.errors import ConfigError
+from paradraft.core.errors import ConfigError, RequestRefused
 from paradraft.core.ports import Limits, Tokenizer
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
@@ -40,6 +43,7 @@ class LLM:
         self._assembly = assemble(self.config)
         self._mail: dict[str, list[TokenEvent]] = defaultdict(list)
         self._count = 0
+        self._is_closed = False
 
     @property
     def engine(self) -> Engine:
@@ -91,7 +95,7 @@ class LLM:
         try:
             for request in requests:
                 self.engine.add(request)
-            for event in self._events(set(by_id)):
+            for event in self._events(list(by_id)):
                 by_id[event.request_id].add(event)
                 if on_event is not None:
                     on_event(event)
@@ -102,11 +106,11 @@ class LLM:
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[TokenEvent]:
         """Yield events as tokens become known; closing the iterator early ends the request.
 
-        Raises RequestRefused at once, not at the first event.
+        Raises RequestRefused at once; the request itself begins with the first event that is asked for.
         """
         request = self._request(prompt, params or SamplingParams())
-        self.engine.add(request)
-        return self._stream(request.request_id)
+        self.engine.check(request)
+        return self._stream(request)
 
     def chat(self, messages: list[dict[str, str]], params: SamplingParams | None = None) -> GenerationResult:
         """Generate the answer to a conversation of {"role", "content"} messages, in the model's chat format."""
@@ -117,7 +121,8 @@ class LLM:
         return self.tokenizer.encode(self.tokenizer.render_chat(messages), add_special=False)
 
     def close(self) -> None:
-        """Free the weights and the cache."""
+        """Free the weights and the cache. Nothing can be generated afterwards; closing again does nothing."""
+        self._is_closed = True
         self._assembly.resources.close()
 
     def __enter__(self) -> Self:
@@ -129,36 +134,40 @@ class LLM:
         self.close()
 
     def _request(self, prompt: Prompt, params: SamplingParams) -> Request:
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        if self._is_closed:
+            raise RequestRefused("This LLM is closed.", remedy="Create another one, and close it last.")
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else _as_ids(prompt)
         self._count += 1
         seed = params.seed if params.seed is not None else self.config.seed
         return Request(
             request_id=f"request-{self._count}",
-            prompt=tuple(int(token) for token in ids),
+            prompt=tuple(ids),
             params=params,
             seed=secrets.randbits(64) if seed is None else seed,
         )
 
-    def _stream(self, request_id: str) -> Iterator[TokenEvent]:
+    def _stream(self, request: Request) -> Iterator[TokenEvent]:
         try:
-            yield from self._events({request_id})
+            self.engine.add(request)
+            yield from self._events([request.request_id])
         finally:
-            self._withdraw([request_id])
+            self._withdraw([request.request_id])
 
-    def _events(self, waited_for: set[str]) -> Iterator[TokenEvent]:
+    def _events(self, waited_for: list[str]) -> Iterator[TokenEvent]:
         """Step until every choice of these requests has ended; events of others are kept for their readers."""
-        open_choices = {request_id: self.engine.num_choices(request_id) for request_id in waited_for}
-        while True:
-            for request_id in list(open_choices):
-                for event in self._mail.pop(request_id, []):
-                    open_choices[request_id] -= event.finish_reason is not None
-                    yield event
-                if open_choices[request_id] == 0:
-                    del open_choices[request_id]
-            if not open_choices:
-                return
-            for event in self.engine.step():
-                self._mail[event.request_id].append(event)
+        unfinished = waited_for
+        while unfinished:
+            for request_id in unfinished:
+                yield from self._mail.pop(request_id, [])
+            # Whoever holds the iterator may step or abort too, so the engine is asked, and the mail once more.
+            unfinished = [
+                request_id
+                for request_id in unfinished
+                if self.engine.num_choices(request_id) or request_id in self._mail
+            ]
+            if unfinished:
+                for event in self.engine.step():
+                    self._mail[event.request_id].append(event)
 
     def _withdraw(self, request_ids: list[str]) -> None:
         for request_id in request_ids:
@@ -167,9 +176,23 @@ class LLM:
 
 
 def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)):
+    if isinstance(prompts, str) or (len(prompts) and _is_id(prompts[0])):
         return [prompts]  # type: ignore[list-item]
     return list(prompts)  # type: ignore[arg-type]
+
+
+def _is_id(value: object) -> bool:
+    return not isinstance(value, str) and np.ndim(value) == 0  # type: ignore[arg-type]
+
+
+def _as_ids(prompt: Sequence[int]) -> list[int]:
+    """Return the ids as whole numbers of Python; what is no whole number is refused, not rounded."""
+    try:
+        return [index(token) for token in prompt]
+    except TypeError as error:
+        raise RequestRefused(
+            f"A prompt is neither a text nor token ids ({error}).", remedy="Send a str, or whole numbers."
+        ) from error
 
 
 def _as_params(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams]:
