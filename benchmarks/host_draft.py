@@ -137,7 +137,19 @@ def texts_of(kind: str, length: int, count: int) -> list[IntArray]:
     ]
 
 
+def interpreter_speed() -> float:
+    """Return nanoseconds for one turn of an empty loop, to judge the figures of a loaded machine by."""
+    times = []
+    for _ in range(20):
+        begin = time.thread_time()
+        for _ in range(10_000):
+            pass
+        times.append(time.thread_time() - begin)
+    return min(times) * 1e5
+
+
 def print_times(steps: int = 80) -> None:
+    print(f"one turn of an empty loop takes {interpreter_speed():.0f} ns here")
     print(
         "microseconds for a step of all rows, gamma 7: propose median, p99; observe median; first propose (whole text)"
     )
@@ -156,18 +168,18 @@ def measure(drafter: Drafter, texts: list[IntArray], length: int, steps: int) ->
     proposing, observing = [], []
     lengths = [length] * len(texts)
     if isinstance(drafter, SuffixDrafter):
-        drafter.shared.add("", texts[0][:length])
+        drafter.shared.add("", texts[0][: length // 2])
     for _ in range(steps):
         batch = batch_of([text[:at] for text, at in zip(texts, lengths, strict=True)], [length // 2] * len(texts))
         plan = plan_of(len(texts), 7)
-        begin = time.perf_counter()
+        begin = time.thread_time()
         proposal = drafter.propose(batch, plan)
-        middle = time.perf_counter()
+        middle = time.thread_time()
         outcomes = [verdict_on(proposal, row, text[lengths[row] :][:5]) for row, text in enumerate(texts)]
         verdict = verdict_of(outcomes)
-        before = time.perf_counter()
+        before = time.thread_time()
         drafter.observe(batch, proposal, None, verdict)
-        observing.append(time.perf_counter() - before)
+        observing.append(time.thread_time() - before)
         proposing.append(middle - begin)
         lengths = [at + len(tokens) for at, (_, tokens) in zip(lengths, outcomes, strict=True)]
     later = np.array(proposing[1:]) * 1e6

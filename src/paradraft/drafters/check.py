@@ -31,8 +31,7 @@ def check_proposal(proposal: Proposal, batch: Batch, plan: Plan, vocab_size: int
     _check_shapes(proposal, batch)
     if not len(proposal.tokens):
         return
-    _check_ids(proposal, vocab_size)
-    _check_rows(proposal, plan)
+    _check_rows(proposal, plan, vocab_size)
     if proposal.laws is not None:
         _check_laws(proposal.laws, proposal.tokens, vocab_size)
     if proposal.confidence is not None:
@@ -54,16 +53,14 @@ def _check_shapes(proposal: Proposal, batch: Batch) -> None:
         raise BadProposal("shape", f"Row starts {starts} do not cover {size} nodes of {batch.num_rows} rows.")
 
 
-def _check_ids(proposal: Proposal, vocab_size: int) -> None:
-    low, high = int(proposal.tokens.min()), int(proposal.tokens.max())
-    if low < 0 or high >= vocab_size:
-        raise BadProposal("ids", f"Draft ids reach from {low} to {high}; the vocabulary has {vocab_size}.")
-
-
-def _check_rows(proposal: Proposal, plan: Plan) -> None:
-    """Check each row's tree and budget. Lists, because drafts are small: array calls would take longer."""
+def _check_rows(proposal: Proposal, plan: Plan, vocab_size: int) -> None:
+    """Check ids, and each row's tree and budget. Lists, because drafts are small: array calls would take longer."""
     starts: list[int] = proposal.starts.tolist()
     tokens, parents, depths = proposal.tokens.tolist(), proposal.parents.tolist(), proposal.depths.tolist()
+    if min(tokens) < 0 or max(tokens) >= vocab_size:
+        raise BadProposal(
+            "ids", f"Draft ids reach from {min(tokens)} to {max(tokens)} in a vocabulary of {vocab_size}."
+        )
     for row, (nodes, depth) in enumerate(zip(plan.num_nodes.tolist(), plan.depth.tolist(), strict=True)):
         low, high = starts[row], starts[row + 1]
         if high - low > nodes or max(depths[low:high], default=0) > depth:
@@ -122,5 +119,5 @@ def _check_confidence(proposal: Proposal) -> None:
     if confidence is None or confidence.shape != proposal.tokens.shape:
         raise BadProposal("shape", "Proposal.confidence does not have one entry per node.")
     # Written so that NaN fails too.
-    if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
+    if not all(0.0 <= value <= 1.0 for value in confidence.tolist()):
         raise BadProposal("nan", "Proposal.confidence holds values outside 0 .. 1.")

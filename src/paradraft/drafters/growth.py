@@ -12,7 +12,7 @@ from paradraft.drafters.trust import CEILING
 from paradraft.drafters.votes import Body, Voter, vote
 
 Camp = list[list[Voter]]  # for each body, the voters that agree with a path
-Offer = tuple[float, int, int, int, int, Camp]  # -confidence, order of offering, token, parent, depth, who is for it
+Offer = tuple[float, int, int, int, int, Camp]  # -confidence, order of offering, token, parent, depth, who was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,52 +28,66 @@ class Budget:
 def grow(bodies: Sequence[Body], voters: Camp, budget: Budget, trust: float) -> Draft:
     """Return the draft that the voters support; bodies are asked in order, each for what the ones before it leave.
 
-    trust multiplies each level's estimate. Best-first order keeps parents before children, because confidence
-    only falls along a path.
+    trust multiplies each level's estimate.
     """
+    return (
+        _grow_chain(bodies, voters, budget, trust) if budget.width == 1 else _grow_tree(bodies, voters, budget, trust)
+    )
+
+
+def _grow_chain(bodies: Sequence[Body], camp: Camp, budget: Budget, trust: float) -> Draft:
     draft = Draft()
-    offers: list[Offer] = []
-    count = _offer(offers, 0, bodies, voters, (-1, 0, 1.0), (trust, budget.width))
-    while offers and len(draft.tokens) < budget.nodes:
-        negative, _, token, parent, depth, camp = heapq.heappop(offers)
-        if not draft.pays(-negative, budget.node_cost):
+    confidence = 1.0
+    for depth in range(min(budget.depth, budget.nodes)):
+        shares = _shares(bodies, camp, depth)
+        if not shares:
             break
-        sources = sum([1 << body.source for body, part in zip(bodies, camp, strict=True) if part])
-        node = draft.add(token, parent, -negative, sources)
-        if depth < budget.depth and node + 1 < budget.nodes:
-            count = _offer(offers, count, bodies, camp, (node, depth, -negative), (trust, budget.width))
+        token = max(shares, key=shares.__getitem__)
+        confidence *= min(shares[token] * trust, CEILING)
+        if not draft.pays(confidence, budget.node_cost):
+            break
+        camp = _agreeing(camp, depth, token)
+        draft.add(token, depth - 1, confidence, _sources(bodies, camp))
     return draft
 
 
-def _offer(
-    offers: list[Offer],
-    count: int,
-    bodies: Sequence[Body],
-    camp: Camp,
-    origin: tuple[int, int, float],
-    terms: tuple[float, int],
-) -> int:
-    """Offer the likeliest children of origin (node, depth, confidence) on these terms (trust, width)."""
-    (parent, depth, confidence), (trust, width) = origin, terms
+def _grow_tree(bodies: Sequence[Body], camp: Camp, budget: Budget, trust: float) -> Draft:
+    """Add the likeliest node of all that could be next. Confidence only falls along a path, so parents come first."""
+    draft = Draft()
+    offers: list[Offer] = []
+    node, depth, confidence, num_offers = -1, 0, 1.0, 0
+    while True:
+        shares = _shares(bodies, camp, depth) if depth < budget.depth else {}
+        for token in sorted(shares, key=shares.__getitem__, reverse=True)[: budget.width]:
+            value = confidence * min(shares[token] * trust, CEILING)
+            num_offers += 1
+            heapq.heappush(offers, (-value, num_offers, token, node, depth, camp))
+        if not offers or len(draft.tokens) == budget.nodes:
+            return draft
+        negative, _, token, parent, depth, camp = heapq.heappop(offers)
+        confidence = -negative
+        if not draft.pays(confidence, budget.node_cost):
+            return draft
+        camp = _agreeing(camp, depth, token)
+        node = draft.add(token, parent, confidence, _sources(bodies, camp))
+        depth += 1
+
+
+def _shares(bodies: Sequence[Body], camp: Camp, depth: int) -> dict[int, float]:
+    """Return how likely each token is to come next after a path of this depth."""
     shares: dict[int, float] = {}
     mass = 1.0
     for body, part in zip(bodies, camp, strict=True):
         if part:
-            words = [follows[depth] for _, _, follows in part]
-            mass = vote(body, part, words, depth, mass, shares)
+            mass = vote(body, part, [follows[depth] for _, _, follows in part], depth, mass, shares)
+    # Where a text ends, its vote is lost: that it ended there says little about this one.
     shares.pop(SEPARATOR, None)
-    for token in _best(shares, width):
-        agreeing = [[voter for voter in part if voter[2][depth] == token] for part in camp]
-        count += 1
-        share = min(shares[token] * trust, CEILING)
-        heapq.heappush(offers, (-confidence * share, count, token, parent, depth + 1, agreeing))
-    return count
+    return shares
 
 
-def _best(shares: dict[int, float], width: int) -> list[int]:
-    """Return the tokens with the largest shares, the first to be named among equals."""
-    if len(shares) <= 1:
-        return list(shares)
-    if width == 1:
-        return [max(shares, key=shares.__getitem__)]
-    return sorted(shares, key=shares.__getitem__, reverse=True)[:width]
+def _agreeing(camp: Camp, depth: int, token: int) -> Camp:
+    return [[voter for voter in part if voter[2][depth] == token] for part in camp]
+
+
+def _sources(bodies: Sequence[Body], camp: Camp) -> int:
+    return sum([1 << body.source for body, part in zip(bodies, camp, strict=True) if part])

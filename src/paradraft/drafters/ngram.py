@@ -78,11 +78,10 @@ class NgramDrafter:
     def _copy(self, row: _Row, depth: int) -> Draft:
         draft = Draft()
         context = row.index.recent(len(HIT_RATES))
-        known, places = row.index.find(context, 1)
-        if not places:
+        found = row.index.find(context, 1, depth)
+        if not found:
             return draft
-        follows = row.index.after(places[0], depth)
-        matched = row.index.match_len(places[0], context, known)
+        matched, follows = found[0]
         trust, confidence = row.trust.use(), 1.0
         for level in range(depth):
             confidence *= min(HIT_RATES[min(matched + level, len(HIT_RATES)) - 1] * trust, CEILING)

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from paradraft.core.arrays import IntArray
 from paradraft.drafters.token_ring import BULK, TokenRing, view_of
 
+Occurrence = tuple[int, list[int]]  # see TokenIndex.find
+
 _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio; its powers weigh the tokens of an n-gram
 
@@ -40,18 +42,18 @@ class TokenIndex(TokenRing):
         super().extend(tokens)
         self._link_to(self.end - 1)
 
-    def find(self, context: Sequence[int], limit: int) -> tuple[int, list[int]]:
-        """Return where the longest indexed n-gram that ends the context occurred before, and its length.
+    def find(self, context: Sequence[int], limit: int, depth: int) -> list[Occurrence]:
+        """Return where the longest indexed n-gram that ends the context occurred before, the most recent first.
 
-        context holds the last tokens, the newest first. Places are those of the n-gram's last token, the most recent
-        first, at most limit. Nothing found gives (0, []).
+        context holds the last tokens, the newest first. An occurrence is (how many tokens of the context stand there,
+        the tokens behind it, at most depth). At most limit are returned, [] if there is none.
         """
         keys = self._keys(context)
         for order in range(len(keys) - 1, -1, -1):
-            places = self._follow(order, keys[order], context, limit)
-            if places:
-                return self.orders[order], places
-        return 0, []
+            found = self._follow(order, keys[order], context, limit, depth)
+            if found:
+                return found
+        return []
 
     def _keys(self, context: Sequence[int]) -> list[int]:
         """Return the hash of each indexed n-gram that ends the context, the shortest first."""
@@ -65,20 +67,27 @@ class TokenIndex(TokenRing):
             keys.append(key & _MASK)
         return keys
 
-    def _follow(self, order: int, key: int, context: Sequence[int], limit: int) -> list[int]:
+    def _follow(self, order: int, key: int, context: Sequence[int], limit: int, depth: int) -> list[Occurrence]:
+        # One loop without calls: drafting goes through it for every row and step.
         head, before = self._heads[order], self._chains[order]
-        mask, tokens, length = self._capacity - 1, self._token_view, self.orders[order]
-        lowest = self.floor + length - 1
-        found: list[int] = []
+        mask, tokens, shortest = self._capacity - 1, self._token_view, self.orders[order]
+        lowest, newest = self.floor, self.end - depth
+        found: list[Occurrence] = []
         place = head[key >> self._shift] - 1
         for _ in range(4 * limit):
-            if place < lowest:
+            known = place - lowest + 1
+            if known < shortest:
                 break
-            for back in range(length):
-                if tokens[(place - back) & mask] != context[back]:
+            length = 0
+            for token in context:
+                if tokens[(place - length) & mask] != token:
                     break
-            else:
-                found.append(place)
+                length += 1
+            if length >= shortest:
+                begin = (place + 1) & mask
+                is_whole = place < newest and begin + depth <= mask
+                follows = tokens[begin : begin + depth].tolist() if is_whole else self.after(place, depth)
+                found.append((length if length < known else known, follows))
                 if len(found) == limit:
                     break
             place = before[place & mask] - 1

@@ -21,8 +21,8 @@ from paradraft.drafters.shared import SharedTexts
 from paradraft.drafters.trust import Trust
 from paradraft.drafters.votes import MAX_MATCH, Body, find_voters
 
-ORDERS = (1, 2, 4, 8)
-MAX_VOTERS = 8  # of one body
+ORDERS = (1, 2, 5)
+MAX_VOTERS = 5  # of one body; more cost more time than they are worth
 # Cautions are tuned until estimated and observed acceptance agreed; recency helps in a row's own text only.
 _OWN_CAUTION = (2.0, 1.0, 0.5, 0.5, 0.4, 0.3, 0.25, 0.18, 0.11, 0.08)
 _SHARED_CAUTION = (3.0, 2.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1)

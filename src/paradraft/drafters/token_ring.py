@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -67,14 +65,6 @@ class TokenRing:
         else:
             self._tokens[np.arange(self.end, self.end + len(tokens)) & mask] = tokens
         self.end += len(tokens)
-
-    def match_len(self, place: int, context: Sequence[int], known: int) -> int:
-        """Return how many tokens that end at place are those of the context (newest first); `known` of them are."""
-        tokens, mask, floor = self._token_view, self._capacity - 1, self.floor
-        for length in range(known, len(context)):
-            if place - length < floor or tokens[(place - length) & mask] != context[length]:
-                return length
-        return len(context)
 
     def after(self, place: int, count: int) -> list[int]:
         """Return the tokens behind place, at most count."""

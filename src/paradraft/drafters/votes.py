@@ -37,15 +37,13 @@ def find_voters(body: Body, index: TokenIndex, context: Sequence[int], *, limit:
     The longest match comes first, the most recent one among equals. Where the context is the end of the indexed text
     itself, an occurrence may overlap it; what follows goes on periodically then, as it does for whoever copies it.
     """
-    known, places = index.find(context, limit)
     voters: list[Voter] = []
-    for rank, place in enumerate(places, start=1):
-        follows = index.after(place, depth)
+    for rank, (length, follows) in enumerate(index.find(context, limit, depth), start=1):
         if len(follows) < depth:
             follows = _prolonged(follows, depth)
-        weight = 1.0 / rank if body.is_recency_weighted else 1.0
-        voters.append((index.match_len(place, context, known), weight, follows))
-    voters.sort(key=_length, reverse=True)
+        voters.append((length, 1.0 / rank if body.is_recency_weighted else 1.0, follows))
+    if len(voters) > 1:
+        voters.sort(key=_length, reverse=True)
     return voters
 
 
