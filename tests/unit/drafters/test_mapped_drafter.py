@@ -78,6 +78,15 @@ def test_drafts_are_the_draft_models_choice_among_shared_tokens() -> None:
     assert len(drafts) == 4
 
 
+def test_a_word_that_is_still_being_written_does_not_stay_in_the_cache() -> None:
+    """Its ids may change with the next letter: a drafter that grew with the text drafts like one that starts here."""
+    history = FINE.encode("the cat sat the cat")
+    drafter = mapped_drafter(FINE, COARSE)
+    for length in range(1, len(history) + 1):
+        row = RowText(tokens=history[:length], prompt_len=1)
+        assert propose(drafter, row, nodes=3) == propose(mapped_drafter(FINE, COARSE), row, nodes=3)
+
+
 def test_a_drafter_that_speaks_the_same_text_is_accepted_across_tokenizers() -> None:
     """Two letter tokenizers with different ids and laws that agree on the text: every draft stands."""
     target, draft = PieceTokenizer([]), PieceTokenizer([], control=("<a>", "<b>", "<c>"))

@@ -60,6 +60,18 @@ def test_accepted_drafts_stay_cached_and_rejected_ones_do_not() -> None:
     assert sum(stub_of(drafter).fed) == len(TEXT) + 5 * 5 + (1 + 1 + 2 + 1)
 
 
+def test_tokens_that_replace_drafts_are_fed_again() -> None:
+    """Several tokens may differ from what was drafted, when steps were skipped."""
+    drafter = build_model_drafter()
+    known = list(TEXT)
+    for _ in range(3):
+        draft = [token for token, _ in propose(drafter, RowText(tokens=known, prompt_len=9), nodes=6)[0]]
+        known += [draft[0], *[(token + 1) % VOCAB for token in draft[1:]]]
+        assert [token for token, _ in propose(drafter, RowText(tokens=known, prompt_len=9), nodes=6)[0]] == (
+            continue_plainly(DRAFT_LAW, known, 6)
+        )
+
+
 def test_accepted_tree_paths_are_moved_into_place() -> None:
     options = ModelDrafterOptions(branching=(2, 2, 2))
     drafter = build_model_drafter(options)
@@ -75,6 +87,9 @@ def test_accepted_tree_paths_are_moved_into_place() -> None:
             node = drafts[node][1]
         known += [*path, 1]
     drafter._pages.check()
+    # Five trees of three passes: the text, 1 + 2 nodes, 1 + 6 nodes. Of a path only a node of the last level (6) is
+    # fed again, besides the token behind it.
+    assert sum(stub_of(drafter).fed) == len(TEXT) + 5 * (3 + 7) + (1 + 1 + 2 + 1)
 
 
 def test_the_model_as_its_own_drafter_has_every_draft_accepted() -> None:

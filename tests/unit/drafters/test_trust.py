@@ -62,11 +62,10 @@ def test_a_proposal_without_estimates_teaches_nothing() -> None:
 
 
 def test_estimates_are_judged_without_the_trust_they_were_scaled_by() -> None:
-    """A row that accepts exactly as often as the unscaled estimates say comes back to a trust of 1."""
+    """Where every fourth level stands instead of every second, trust settles at what the unscaled estimates deserve."""
     trust = Trust()
-    for _ in range(30):
-        trust.learn(proposal([-1], [0.5 * trust.use()]), verdict_of(([], [9])), 0)
     for turn in range(400):
-        path = [0] if turn % 2 else []
+        path = [0] if turn % 4 == 0 else []
         trust.learn(proposal([-1], [0.5 * trust.use()]), verdict_of((path, [9] * (len(path) + 1))), 0)
-    assert trust.use() == pytest.approx(1.0, abs=0.03)
+    past = 1 / (1 - 0.95)
+    assert trust.use() == pytest.approx((past / 4 + PRIOR) / (past / 2 + PRIOR), abs=0.03)
