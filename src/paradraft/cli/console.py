@@ -6,10 +6,16 @@ from rich.console import Console
 
 
 def out() -> Console:
-    """Return a console on standard output; colours only where it is a terminal, and no wrapping of piped text."""
-    return Console(highlight=False, soft_wrap=True)
+    """Return a console on standard output: colours and wrapping only where it is a terminal."""
+    return _console(stderr=False)
 
 
 def err() -> Console:
     """Return a console on standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    console.soft_wrap = not console.is_terminal
+    return console

@@ -84,7 +84,8 @@ def _stream(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bo
     start = perf_counter()
     for event in llm.stream(ids, params):
         count += len(event.token_ids)
-        console.print(paint(event.pieces, event.origins) if is_coloured else event.text, end="", markup=False)
+        text = paint(event.pieces, event.origins) if is_coloured else event.text
+        console.print(text, end="", markup=False, soft_wrap=True)
         console.file.flush()
         if event.stats is not None:
             seconds = perf_counter() - start
