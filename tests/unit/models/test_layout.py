@@ -79,6 +79,11 @@ def test_tree_nodes_see_the_context_the_pending_tokens_their_ancestors_and_thems
     assert fed_slots(layout) == slots_of(pages, SIZE, range(4, 11)).tolist()
 
 
+def test_a_tree_without_context_is_not_taken_for_a_prompt():
+    (span,) = layout_of([Row(tokens=[1], pages=[5])], [Tree(tokens=[2, 3], parents=[-1, -1])]).spans[None]
+    assert [seen_slots(span, token, 3) for token in range(3)] == [{20}, {20, 21}, {20, 22}]
+
+
 @pytest.mark.parametrize("window", [1, 2, 3, 5, 9, 40])
 def test_a_window_counts_positions_back_from_each_token(window: int):
     pages = [3, 4, 5]
