@@ -2,6 +2,7 @@
 
     python benchmarks/host_draft.py                  time of propose and observe, by row count and history
     python benchmarks/host_draft.py --replay FILE    expected speed-up over recorded answers
+    python benchmarks/host_draft.py --record FILE --prompts mt_bench humaneval gsm8k --count 20
 
 FILE holds one JSON object per line: {"kind": "chat", "prompt": [ids], "answer": [ids]}. A replay takes the answers
 as what the target says and charges a pass 1 + node_cost * nodes.
@@ -137,6 +138,22 @@ def texts_of(kind: str, length: int, count: int) -> list[IntArray]:
     ]
 
 
+def record(path: Path, sources: list[str], count: int, max_tokens: int) -> None:
+    """Write the default model's greedy answers to prompts."""
+    from paradraft.app.llm import LLM
+    from paradraft.hub.prompts import read_prompts
+    from paradraft.lab.prompts import build_prompts
+
+    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True)
+    with LLM(drafter="none") as llm, path.open("w") as file:
+        for source in sources:
+            prompts = build_prompts(source, read_prompts(source), llm.tokenizer, limit=count).prompts
+            for prompt in prompts:
+                result = llm.generate([list(prompt.token_ids)], params)[0]
+                line = {"kind": source, "prompt": prompt.token_ids, "answer": result.choices[0].token_ids}
+                file.write(json.dumps(line) + "\n")
+
+
 def interpreter_speed() -> float:
     """Return nanoseconds for one turn of an empty loop, to judge the figures of a loaded machine by."""
     times = []
@@ -194,10 +211,16 @@ def measure(drafter: Drafter, texts: list[IntArray], length: int, steps: int) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replay", type=Path)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--prompts", nargs="+", default=["mt_bench"])
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--gamma", type=int, default=7)
     parser.add_argument("--node-cost", type=float, default=0.05)
     options = parser.parse_args()
-    if options.replay:
+    if options.record:
+        record(options.record, options.prompts, options.count, options.max_tokens)
+    elif options.replay:
         print_replay(options.replay, options.gamma, options.node_cost)
     else:
         print_times()

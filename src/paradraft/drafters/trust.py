@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from paradraft.core.records import Proposal, Verdict
 
-PRIOR = 10.0  # tested levels of good will
-FORGETTING = 0.95  # weight of the past per tested level
-HIGHEST = 1.5  # below, the prior holds it above a third
+PRIOR = 3.0  # tested levels of good will
+FORGETTING = 0.97  # weight of the past per tested level
+HIGHEST = 1.5  # below, the prior bounds it
 CEILING = 0.98  # no level is ever taken for certain
 
 

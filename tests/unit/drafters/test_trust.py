@@ -5,7 +5,7 @@ import pytest
 
 from paradraft.core.arrays import ints
 from paradraft.core.records import Proposal
-from paradraft.drafters.trust import HIGHEST, PRIOR, Trust
+from paradraft.drafters.trust import FORGETTING, HIGHEST, PRIOR, Trust
 from support.drafting import verdict_of
 
 
@@ -27,7 +27,7 @@ CHAIN = proposal([-1, 0, 1], [0.5, 0.25, 0.125])
 def test_a_full_accept_counts_every_level_and_nothing_beyond() -> None:
     trust = Trust()
     trust.learn(CHAIN, verdict_of(([0, 1, 2], [0, 1, 2, 9])), 0)
-    accepted = 1 * 0.95**2 + 0.95 + 1
+    accepted = 1 * FORGETTING**2 + FORGETTING + 1
     assert trust.use() == pytest.approx((accepted + PRIOR) / (accepted / 2 + PRIOR))
 
 
@@ -42,7 +42,7 @@ def test_levels_behind_a_refusal_were_not_tested() -> None:
 def test_siblings_are_tested_together() -> None:
     trust = Trust()
     trust.learn(proposal([-1, -1, 1], [0.5, 0.4, 0.2]), verdict_of(([1], [1, 9])), 0)
-    assert trust.use() == pytest.approx((0.95 + PRIOR) / (0.9 * 0.95 + 0.5 + PRIOR))
+    assert trust.use() == pytest.approx((FORGETTING + PRIOR) / (0.9 * FORGETTING + 0.5 + PRIOR))
 
 
 def test_trust_stays_within_bounds() -> None:
@@ -50,7 +50,7 @@ def test_trust_stays_within_bounds() -> None:
     for _ in range(500):
         low.learn(CHAIN, verdict_of(([], [9])), 0)
         high.learn(proposal([-1], [0.1]), verdict_of(([0], [0, 9])), 0)
-    assert 1 / 3 < low.use() < 0.55
+    assert 0.1 < low.use() < 0.2
     assert high.use() == HIGHEST
 
 
@@ -67,5 +67,5 @@ def test_estimates_are_judged_without_the_trust_they_were_scaled_by() -> None:
     for turn in range(400):
         path = [0] if turn % 4 == 0 else []
         trust.learn(proposal([-1], [0.5 * trust.use()]), verdict_of((path, [9] * (len(path) + 1))), 0)
-    past = 1 / (1 - 0.95)
+    past = 1 / (1 - FORGETTING)
     assert trust.use() == pytest.approx((past / 4 + PRIOR) / (past / 2 + PRIOR), abs=0.03)
