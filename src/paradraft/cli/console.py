@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
+_UNBROKEN = 1000  # columns of a file or pipe, so that no line of a table is broken
+
 
 def out() -> Console:
     """Return a console on standard output: colours and wrapping only where it is a terminal."""
@@ -17,5 +19,4 @@ def err() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False)
-    console.soft_wrap = not console.is_terminal
-    return console
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True, width=_UNBROKEN)

@@ -65,7 +65,7 @@ def _show(console: Console, answer: Twice) -> None:
 
     stats = answer.speculative.stats
     console.print()
-    console.rule(f"[bold]{answer.prompt.kind}", align="left", style="dim")
+    console.print(f"--- {answer.prompt.kind} ---", style="bold")
     console.print(answer.prompt.text, style="dim", markup=False)
     console.print()
     console.print(paint(answer.speculative.pieces, answer.speculative.origins))

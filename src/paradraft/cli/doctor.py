@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from paradraft.cli import options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from paradraft.lab.doctor.findings import Finding
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -32,11 +39,18 @@ def doctor(as_json: options.AsJson = False) -> None:
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
     else:
-        console = out()
-        for finding in findings:
-            console.print(f"{finding.status:<4}", style=_STYLES[finding.status], end="  ")
-            console.print(f"{finding.name:<10} {finding.detail}", markup=False)
-            if finding.remedy:
-                console.print(f"{'':<17}{finding.remedy}", style="dim", markup=False)
+        out().print(_table(findings))
     if any(finding.status == "fail" for finding in findings):
         raise typer.Exit(1)
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        table.add_row(Text(finding.status, style=_STYLES[finding.status]), finding.name, Text(finding.detail))
+        if finding.remedy:
+            table.add_row("", "", Text(finding.remedy, style="dim"))
+    return table

@@ -55,9 +55,13 @@ def generate(
     with open_llm(chosen) as llm:
         ids = llm.tokenizer.encode(text) if raw else llm.encode_chat(_messages(system, text))
         if as_json:
-            _print_json(llm, ids, params)
+            has_failed = _print_json(llm, ids, params)
+        elif params.n > 1:
+            has_failed = _print_choices(llm, ids, params, is_coloured=colour)
         else:
-            _stream(llm, ids, params, is_coloured=colour)
+            has_failed = _stream(llm, ids, params, is_coloured=colour)
+    if has_failed:
+        raise typer.Exit(1)
 
 
 def _read_prompt(prompt: str | None) -> str:
@@ -74,13 +78,14 @@ def _messages(system: str | None, text: str) -> list[dict[str, str]]:
     return messages if system is None else [{"role": "system", "content": system}, *messages]
 
 
-def _stream(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bool) -> None:
+def _stream(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bool) -> bool:
+    """Print the answer as it comes; return whether it failed."""
     from paradraft.cli.colours import legend, paint
     from paradraft.cli.console import err, out
 
     console, notes = out(), err()
     notes.print(llm.summary(), style="dim")
-    count = 0
+    count, error = 0, None
     start = perf_counter()
     for event in llm.stream(ids, params):
         count += len(event.token_ids)
@@ -88,20 +93,40 @@ def _stream(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bo
         console.print(text, end="", markup=False, soft_wrap=True)
         console.file.flush()
         if event.stats is not None:
-            seconds = perf_counter() - start
+            seconds, error = perf_counter() - start, event.error
             console.print()
             if is_coloured:
                 notes.print(legend())
-            if event.error is not None:
-                notes.print(f"error: {event.error}", style="red", markup=False)
+            if error is not None:
+                notes.print(f"error: {error}", style="red", markup=False)
             notes.print(
                 f"{count} tokens in {seconds:.2f} s ({count / seconds:.1f} tokens/s), tau {event.stats.tau:.2f}, "
                 f"acceptance {event.stats.acceptance_rate:.0%}, ended by {event.finish_reason}",
                 style="dim",
             )
+    return error is not None
 
 
-def _print_json(llm: LLM, ids: list[int], params: SamplingParams) -> None:
+def _print_choices(llm: LLM, ids: list[int], params: SamplingParams, *, is_coloured: bool) -> bool:
+    """Print several answers one after the other, since together their texts would mix; return whether one failed."""
+    from paradraft.cli.colours import legend, paint
+    from paradraft.cli.console import err, out
+
+    console, notes = out(), err()
+    notes.print(llm.summary(), style="dim")
+    [result] = llm.generate([ids], [params])
+    for choice in result.choices:
+        notes.print(f"choice {choice.index + 1} of {params.n}, ended by {choice.finish_reason}:", style="dim")
+        console.print(paint(choice.pieces, choice.origins) if is_coloured else choice.text, markup=False)
+        if choice.error is not None:
+            notes.print(f"error: {choice.error}", style="red", markup=False)
+    if is_coloured:
+        notes.print(legend())
+    return any(choice.error is not None for choice in result.choices)
+
+
+def _print_json(llm: LLM, ids: list[int], params: SamplingParams) -> bool:
+    """Print one object; return whether a choice failed."""
     start = perf_counter()
     [result] = llm.generate([ids], [params])
     seconds = perf_counter() - start
@@ -122,3 +147,4 @@ def _print_json(llm: LLM, ids: list[int], params: SamplingParams) -> None:
     ]
     answer = {"summary": llm.summary(), "prompt_tokens": len(ids), "seconds": seconds, "choices": choices}
     print(json.dumps(answer, ensure_ascii=False))
+    return any(choice.error is not None for choice in result.choices)

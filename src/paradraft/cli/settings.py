@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -20,6 +21,8 @@ def build_config(file: Path | None, settings: Sequence[str] | None, **given: obj
     """Return the configuration; options that were not given are None and change nothing."""
     base = Config() if file is None else read_config(file)
     values = {key: value for key, value in parse_settings(settings).items() if key not in _SAMPLING_KEYS}
+    for key in values:
+        _check_key(key)
     named = {key: value for key, value in given.items() if value is not None}
     return configure({**values, **named}, base)
 
@@ -27,6 +30,9 @@ def build_config(file: Path | None, settings: Sequence[str] | None, **given: obj
 def build_sampling(settings: Sequence[str] | None, **given: object) -> SamplingParams:
     """Return the sampling parameters: those named by --set, then the options by name."""
     values = {key: value for key, value in parse_settings(settings).items() if key in _SAMPLING_KEYS}
+    biases = values.get("logit_bias")
+    if isinstance(biases, Mapping):  # keys of a TOML table are texts
+        values["logit_bias"] = {int(key) if key.isdecimal() else key: bias for key, bias in biases.items()}
     return SamplingParams(**{**given, **values})
 
 
@@ -53,6 +59,14 @@ def parse_names(text: str, option: str, known: Sequence[str]) -> tuple[str, ...]
     if unknown or not names:
         raise ConfigError(f"{option} {text!r} is not known.", remedy=f"Choose from {', '.join(known)}.")
     return names
+
+
+def _check_key(key: str) -> None:
+    known = sorted(_CONFIG_KEYS | _SAMPLING_KEYS)
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
+        raise ConfigError(f"--set {key} is not known.", remedy=hint)
 
 
 def _parse(setting: str) -> tuple[str, Any]:

@@ -50,12 +50,16 @@ def check_cores(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield ok("threads", detail)
-    if machine.load is not None and machine.load > machine.cores + 0.5:
+    if _is_busy(facts):
         yield warn(
             "load",
             f"{machine.load:.1f} programs want {machine.cores} cores: every measurement will be too slow and noisy",
             "Stop other programs before measuring.",
         )
+
+
+def _is_busy(facts: Facts) -> bool:
+    return facts.machine.load is not None and facts.machine.load > facts.machine.cores + 0.5
 
 
 def check_memory(facts: Facts) -> Iterator[Finding]:
@@ -82,10 +86,11 @@ def check_memory(facts: Facts) -> Iterator[Finding]:
 def check_bandwidth(facts: Facts) -> Iterator[Finding]:
     """How many passes a second memory allows."""
     limits = ", ".join(f"{facts.bandwidth / size:.0f} in {dtype}" for dtype, size in _MODEL_BYTES.items())
+    shared = " while other programs ran" if _is_busy(facts) else ""
     yield ok(
         "bandwidth",
-        f"{facts.bandwidth / _GB:.1f} GB/s read from memory: at most {limits} passes a second of the built-in model; "
-        "one pass gives one token plainly, several with accepted drafts",
+        f"{facts.bandwidth / _GB:.1f} GB/s read from memory{shared}: at most {limits} passes a second of the "
+        "built-in model; one pass gives one token plainly, several with accepted drafts",
     )
 
 
