@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from paradraft.app.config import Config
 from paradraft.core.ports import Limits
-from paradraft.core.records import FinishReason, Origin
+from paradraft.core.records import Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.results import GenerationResult, Logprob, TokenEvent, TokenLogprobs
 from support.byte_tokenizer import ByteTokenizer
@@ -93,7 +93,8 @@ class FakeLLM:
                 token_ids=choice.token_ids[part],
                 origins=choice.origins[part],
                 pieces=choice.pieces[part],
-                finish_reason=FinishReason.LENGTH if is_last else None,
+                finish_reason=choice.finish_reason if is_last else None,
+                error=choice.error if is_last else None,
                 stats=choice.stats if is_last else None,
             )
 

@@ -55,12 +55,14 @@ class Config:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Check ranges; names of models and drafters are checked where they are resolved."""
+        """Check types and ranges; names of models and drafters are checked where they are resolved."""
+        _check_types(self)
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
         _check_choice("draft_vocabulary", self.draft_vocabulary, VOCABULARIES)
         for name in ("draft_temperature", "draft_eos_temperature"):
-            _check_temperature(name, getattr(self, name))
+            _check_number(name, getattr(self, name), 100.0, is_optional=True)
+        _check_number("alpha", self.alpha, 1.0)
         object.__setattr__(self, "draft_branching", _as_branching(self.draft_branching))
         for name, low, high in _RANGES:
             value = getattr(self, name)
@@ -84,6 +86,7 @@ _RANGES = (
     ("seed", 0, 2**64 - 1),
 )
 _OPTIONAL = frozenset({"threads", "max_model_len", "seed"})
+_OPTIONAL_TEXTS = ("revision", "draft_revision")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -91,10 +94,22 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}={value!r} is not known.", remedy=f"Choose one of {', '.join(choices)}.")
 
 
-def _check_temperature(name: str, value: object) -> None:
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 100.0):
+def _check_types(config: Config) -> None:
+    for name in ("model", "drafter", "rule", *_OPTIONAL_TEXTS):
+        value = getattr(config, name)
+        if not (isinstance(value, str) and value) and not (value is None and name in _OPTIONAL_TEXTS):
+            raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a text that is not empty.")
+    for name in ("adaptive", "prefix_caching"):
+        if not isinstance(getattr(config, name), bool):
+            raise ConfigError(f"{name}={getattr(config, name)!r} is not allowed.", remedy="Use true or false.")
+
+
+def _check_number(name: str, value: object, most: float, *, is_optional: bool = False) -> None:
+    if value is None and is_optional:
         return
-    raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a number from 0 to 100, or leave it out.")
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value <= most:
+        hint = ", or leave it out" if is_optional else ""
+        raise ConfigError(f"{name}={value!r} is not allowed.", remedy=f"Use a number from 0 to {most:g}{hint}.")
 
 
 def _as_branching(value: object) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -115,16 +115,20 @@ def _check_numbers(params: SamplingParams) -> None:
             raise _refusal(name, getattr(params, name), "True or False")
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, (str, bytes)) and len(value) <= MAX_STOPS
+
+
 def _check_collections(params: SamplingParams) -> None:
-    stop = (params.stop,) if isinstance(params.stop, str) else tuple(params.stop)
-    stop_ids = tuple(params.stop_token_ids)
-    if len(stop) > MAX_STOPS or any(not isinstance(text, str) or not text for text in stop):
+    stop = (params.stop,) if isinstance(params.stop, str) else params.stop
+    stop_ids, biases = params.stop_token_ids, params.logit_bias
+    if not _is_list(stop) or any(not isinstance(text, str) or not text for text in stop):
         raise _refusal("stop", params.stop, f"at most {MAX_STOPS} texts, none of them empty")
-    if len(stop_ids) > MAX_STOPS or any(not _is_integer(token) or token < 0 for token in stop_ids):
-        raise _refusal("stop_token_ids", params.stop_token_ids, f"at most {MAX_STOPS} token ids, 0 or more")
-    for token, bias in params.logit_bias.items():
+    if not _is_list(stop_ids) or any(not _is_integer(token) or token < 0 for token in stop_ids):
+        raise _refusal("stop_token_ids", stop_ids, f"at most {MAX_STOPS} token ids, 0 or more")
+    for token, bias in biases.items() if isinstance(biases, Mapping) else [(biases, None)]:
         if not _is_integer(token) or token < 0 or not _is_number(bias) or not -100 <= bias <= 100:
             raise _refusal("logit_bias", {token: bias}, "token ids (0 or more) with numbers from -100 to 100")
-    object.__setattr__(params, "stop", stop)
-    object.__setattr__(params, "stop_token_ids", stop_ids)
-    object.__setattr__(params, "logit_bias", MappingProxyType(dict(params.logit_bias)))
+    object.__setattr__(params, "stop", tuple(stop))
+    object.__setattr__(params, "stop_token_ids", tuple(stop_ids))
+    object.__setattr__(params, "logit_bias", MappingProxyType(dict(biases)))

@@ -43,9 +43,13 @@ def check_request(request: Request, limits: Limits, longest: int) -> None:
     if not request.prompt:
         raise RequestRefused("The prompt has no tokens.", remedy="Send at least one token.")
     if len(request.prompt) >= longest:
+        is_full = longest >= limits.max_positions
         raise RequestRefused(
-            f"The prompt has {len(request.prompt)} tokens, and a row holds {longest} with its answer.",
-            remedy="Shorten the prompt, or raise max_model_len and kv_tokens up to the model's context.",
+            f"The prompt has {len(request.prompt)} tokens, and a row holds {longest} with its answer"
+            f"{', which is the whole context of the model' if is_full else ''}.",
+            remedy="Shorten the prompt."
+            if is_full
+            else f"Shorten the prompt, or raise max_model_len and kv_tokens, up to {limits.max_positions}.",
         )
     _check_ids("The prompt", request.prompt, limits.vocab_size)
     _check_ids("stop_token_ids", request.params.stop_token_ids, limits.vocab_size)

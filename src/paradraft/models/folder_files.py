@@ -39,6 +39,8 @@ def find_weights(folder: Path) -> WeightFiles:
 
 def read_json(path: Path) -> dict[str, object]:
     """Return the JSON object in a file; raise ModelError if it cannot be read or is none."""
+    if not path.exists():
+        raise ModelError(f"{path} is missing.", remedy="Complete the folder, or name another one.")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

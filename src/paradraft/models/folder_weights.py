@@ -6,6 +6,7 @@ Pickled files are read with torch's weights-only unpickler: tensors and plain co
 from __future__ import annotations
 
 import pickle
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def _open_pickled(path: Path) -> dict[str, Reader]:
         content = _load_pickled(path)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{path} is refused: it holds more than tensors ({_first_line(error)}).",
+            f"{path} is refused: it holds more than tensors{_what_else(error)}.",
             remedy="Such a file can run code when it is read. Use a safetensors version of the model.",
         ) from error
     except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
@@ -94,6 +95,12 @@ def _load_pickled(path: Path) -> Any:  # torch.load returns whatever the file ho
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
+
+
+def _what_else(error: Exception) -> str:
+    """Return what the file would have called. Torch's own words end with advice to read the file all the same."""
+    found = re.search(r"GLOBAL (\S+)", str(error))
+    return f" ({found[1]})" if found else ""
 
 
 def _first_line(error: Exception) -> str:

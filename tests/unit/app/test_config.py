@@ -15,7 +15,23 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("gamma", 65), ("gamma", "4"), ("dtype", "int3"), ("device", "tpu"), ("page_size", 0), ("max_rows", True)],
+    [
+        ("gamma", 65),
+        ("gamma", "4"),
+        ("dtype", "int3"),
+        ("device", "tpu"),
+        ("page_size", 0),
+        ("max_rows", True),
+        ("adaptive", "maybe"),
+        ("prefix_caching", 1),
+        ("model", {"name": "x"}),
+        ("model", ""),
+        ("drafter", None),
+        ("revision", 3),
+        ("alpha", "x"),
+        ("alpha", 2),
+        ("draft_temperature", float("nan")),
+    ],
 )
 def test_a_value_out_of_range_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):

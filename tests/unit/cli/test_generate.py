@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pytest
+
+from paradraft.app.config import Config
 from paradraft.core.errors import ModelError
+from paradraft.core.records import FinishReason
+from paradraft.core.sampling import SamplingParams
+from support.fake_llm import FakeLLM
 
 
 def test_the_answer_is_the_only_thing_on_standard_output(run, opened):
@@ -73,6 +80,24 @@ def test_json_holds_tokens_origins_and_counts(run, opened):
     assert choice["origins"] == ["drafted", "plain", "drafted", "plain"]
     assert choice["finish_reason"] == "length"
     assert (choice["tau"], choice["stats"]["drafted"]) == (2.0, 4)
+
+
+def test_several_choices_are_printed_one_after_the_other(run, opened, monkeypatch):
+    result = run("generate", "Hi", "--set", "n=2", "--max-tokens", "5")
+    assert result.stdout == "Hello\n"
+    assert "choice 1 of 2, ended by length" in result.stderr
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--set", "n=2")])
+def test_an_answer_that_failed_is_told_by_the_exit_status(run, opened, monkeypatch, form):
+    def fail(self, prompt, params):
+        return replace(good, choices=(replace(good.choices[0], error="no numbers", finish_reason=FinishReason.ERROR),))
+
+    good = FakeLLM(Config())._result([1], SamplingParams(max_tokens=2))
+    monkeypatch.setattr(FakeLLM, "_result", fail)
+    result = run("generate", "Hi", *form)
+    assert result.exit_code == 1
+    assert "no numbers" in result.output
 
 
 def test_markup_in_an_answer_is_text(run, opened, monkeypatch):

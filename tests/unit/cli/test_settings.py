@@ -18,6 +18,14 @@ def test_the_command_line_wins_over_set_and_set_over_the_file(tmp_path):
 def test_an_unknown_key_names_the_nearest_known_one():
     with pytest.raises(ConfigError, match=r"Did you mean gamma\?"):
         build_config(None, ["gama=4"])
+    with pytest.raises(ConfigError, match=r"Did you mean max_tokens\?"):
+        build_config(None, ["max_tokns=4"])
+
+
+def test_a_bias_can_be_given_although_toml_keys_are_texts():
+    assert build_sampling(["logit_bias={5 = -1.5, 70 = 2}"]).logit_bias == {5: -1.5, 70: 2}
+    with pytest.raises(ConfigError, match="logit_bias"):
+        build_sampling(["logit_bias={a = 1}"])
 
 
 def test_sampling_parameters_are_told_from_options():

@@ -92,7 +92,7 @@ def test_the_hash_follows_the_weights_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "config.json cannot be read as JSON"),
+        (None, "config.json is missing"),
         ("{", "config.json cannot be read as JSON"),
         ("[]", "config.json holds no JSON object"),
         (json.dumps({"model_type": "llama", "hidden_size": "48"}), "hidden_size='48' is not"),
