@@ -12,9 +12,9 @@ import pytest
 
 from paradraft.core.ports import Drafter
 from paradraft.core.records import Proposal
-from paradraft.drafters.draft import NODE_COST
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
+from paradraft.scheduling.costs import NODE_COST
 from support.drafting import RowText, batch_for, forget_all, plan_for, verdict_of
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "recorded_answers.json"

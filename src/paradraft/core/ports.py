@@ -33,6 +33,7 @@ class Needs:
     sources: tuple[str, ...]  # names of the bits in Proposal.sources
     hidden_layers: tuple[int, ...] = ()  # taps: -1 the embedding, i the output of decoder layer i (from 0)
     entropy_layers: tuple[int, ...] = ()  # attention entropy per head of these layers
+    weighs_nodes: bool = False  # ends its drafts by itself where a node is not worth Plan.node_cost
     is_sampled: bool = False  # draws nodes from the laws it reports, so a sampling rule can use them
     extra_bytes: int = 0  # weights and caches of its own
 

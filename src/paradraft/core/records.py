@@ -42,6 +42,7 @@ class Plan:
     num_nodes: IntArray  # [R] node budget, 0 for plain decoding and prefill
     depth: IntArray  # [R] longest draft path (gamma), at most num_nodes
     reasons: tuple[str, ...]  # [R] why, in a few words
+    node_cost: float = 0.05  # what one node more adds to the pass, as a share of the pass without drafts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

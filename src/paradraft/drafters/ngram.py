@@ -11,7 +11,7 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.draft import NODE_COST, Draft, proposal_of
+from paradraft.drafters.draft import Draft, proposal_of
 from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.rows import RowStates, is_drafting
 from paradraft.drafters.trust import CEILING, Trust
@@ -34,14 +34,14 @@ class NgramDrafter:
     for each; 0 drafts all the plan allows. A row's last max_row_tokens tokens are searched.
     """
 
-    needs = Needs(sources=("ngram",))
+    needs = Needs(sources=("ngram",), weighs_nodes=True)
 
     def __init__(
         self,
         *,
         min_match: int = 1,
         max_match: int = 4,
-        node_cost: float = NODE_COST,
+        node_cost: float | None = None,
         max_row_tokens: int = 32768,
     ) -> None:
         if not 1 <= min_match <= max_match <= len(HIT_RATES):
@@ -73,9 +73,10 @@ class NgramDrafter:
         row = self._rows.of(batch, index)
         row.index.follow(batch.history[index])
         depth = int(plan.depth[index])
-        return self._copy(row, depth) if depth else Draft()
+        price = plan.node_cost if self._node_cost is None else self._node_cost
+        return self._copy(row, depth, price) if depth else Draft()
 
-    def _copy(self, row: _Row, depth: int) -> Draft:
+    def _copy(self, row: _Row, depth: int, price: float) -> Draft:
         draft = Draft()
         context = row.index.recent(len(HIT_RATES))
         found = row.index.find(context, 1, depth)
@@ -85,7 +86,7 @@ class NgramDrafter:
         trust, confidence = row.trust.use(), 1.0
         for level in range(depth):
             confidence *= min(HIT_RATES[min(matched + level, len(HIT_RATES)) - 1] * trust, CEILING)
-            if not draft.pays(confidence, self._node_cost):
+            if not draft.pays(confidence, price):
                 break
             draft.add(follows[level % len(follows)], level - 1, confidence, source=1)
         return draft

@@ -13,7 +13,7 @@ from paradraft.core.arrays import IntArray, ints, join
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.draft import NODE_COST, Draft, proposal_of
+from paradraft.drafters.draft import Draft, proposal_of
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.rows import RowStates, is_drafting
@@ -48,18 +48,19 @@ class SuffixDrafter:
     """Lets earlier occurrences of the row's last tokens vote on what comes next.
 
     `width` children per node make a tree, 1 a chain. A draft ends where another node would cost more than it is
-    expected to bring, at `node_cost` of a plain pass each; 0 drafts all the plan allows. shared_tokens bounds the
-    finished answers kept over all tenants (about 52 bytes each), 0 keeps none; a row's last max_row_tokens are read.
+    expected to bring, at the plan's price or at `node_cost` of a plain pass each (0: drafts all it may). shared_tokens
+    bounds the finished answers kept over all tenants (about 52 bytes each), 0 keeps none; a row's last max_row_tokens
+    are read.
     """
 
-    needs = Needs(sources=("suffix", "shared"))
+    needs = Needs(sources=("suffix", "shared"), weighs_nodes=True)
 
     def __init__(
         self,
         *,
         shared_tokens: int = 1_000_000,
         width: int = 1,
-        node_cost: float = NODE_COST,
+        node_cost: float | None = None,
         max_row_tokens: int = 32768,
     ) -> None:
         if width < 1:
@@ -113,5 +114,6 @@ class SuffixDrafter:
         others = self.shared.of(row.tenant)
         if others is not None:
             voters.append(find_voters(SHARED, others, context, limit=MAX_VOTERS, depth=depth))
-        budget = Budget(nodes, depth, self._width, self._node_cost)
+        price = plan.node_cost if self._node_cost is None else self._node_cost
+        budget = Budget(nodes, depth, self._width, price)
         return grow((OWN, SHARED)[: len(voters)], voters, budget, row.trust.use())

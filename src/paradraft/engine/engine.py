@@ -18,7 +18,7 @@ from paradraft.engine.step import Step
 from paradraft.engine.timing import TimedAcceptor, TimedDrafter, TimedTarget
 from paradraft.kv.pages import PageCache
 from paradraft.scheduling.costs import PassCosts
-from paradraft.scheduling.length import AdaptiveLength, FixedLength
+from paradraft.scheduling.length import AdaptiveLength, FixedLength, LengthPolicy, PricedLength
 from paradraft.scheduling.scheduler import Scheduler
 
 
@@ -134,12 +134,14 @@ class Engine:
         return late + [generation.end(FinishReason.ABORT) for generation in ended]
 
     def _build_scheduler(self) -> Scheduler:
-        options = self.options
-        lengths = (
-            AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=self._costs)
-            if options.is_adaptive
-            else FixedLength(gamma=options.gamma, nodes=options.nodes)
-        )
+        options, costs = self.options, self._costs
+        lengths: LengthPolicy
+        if not options.is_adaptive:
+            lengths = FixedLength(gamma=options.gamma, nodes=options.nodes)
+        elif self.drafter.needs.weighs_nodes:
+            lengths = PricedLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
+        else:
+            lengths = AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
         return Scheduler(rows=self._rows, lengths=lengths, max_step_tokens=options.max_step_tokens)
 
     def _settle(self, outcome: Outcome) -> None:

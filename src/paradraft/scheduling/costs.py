@@ -2,47 +2,62 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-
-SMOOTHING = 0.1  # weight of the newest measurement
-WARM_UP = 3  # passes of a size before the average counts
-MAX_TOKENS = 128  # larger passes are prefill, where no draft length is decided
+MAX_TOKENS = 64  # larger passes are prefill, where no draft length is decided
+NODE_COST = 0.05  # before measurements: of a plain pass, for each token more
+MEMORY = 0.99  # weight of the past per pass: machines change speed
+MIN_SPREAD = 0.5  # variance of the pass sizes that a slope can be read from
 
 
 class PassCosts:
-    """Smoothed seconds of a pass for each number of fed tokens, interpolated between measured ones."""
+    """A line through (tokens, seconds) by least squares, in which old passes fade.
+
+    Decoding reads all weights whatever the number of tokens, and each token adds a little: a line fits that well
+    from 1 to 64 tokens.
+    """
 
     def __init__(self) -> None:
-        self._seconds: dict[int, float] = {}
-        self._passes: dict[int, int] = {}
-        self._measured: list[int] = []
+        self._sizes: set[int] = set()
+        self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
 
     def observe(self, num_tokens: int, seconds: float) -> None:
         """Learn that a pass over num_tokens tokens took this many seconds."""
         if num_tokens > MAX_TOKENS:
             return
-        if num_tokens not in self._seconds:
-            insort(self._measured, num_tokens)
-            self._seconds[num_tokens] = seconds
-        known = self._seconds[num_tokens]
-        self._passes[num_tokens] = self._passes.get(num_tokens, 0) + 1
-        if self._passes[num_tokens] <= WARM_UP:
-            # The first passes of a size pay for memory and kernels that later ones find ready.
-            self._seconds[num_tokens] = min(known, seconds)
+        if num_tokens not in self._sizes:
+            self._sizes.add(num_tokens)  # the first pass of a size sets kernels up, and tells nothing of the next
             return
+        expected = self.seconds(num_tokens)
         # One stalled pass (another process, a page fault) must not look like a new price.
-        self._seconds[num_tokens] = known + SMOOTHING * (min(seconds, 2 * known) - known)
+        bounded = seconds if expected is None else min(seconds, 2 * expected)
+        self._weight = MEMORY * self._weight + 1.0
+        self._tokens = MEMORY * self._tokens + num_tokens
+        self._seconds = MEMORY * self._seconds + bounded
+        self._squares = MEMORY * self._squares + num_tokens * num_tokens
+        self._products = MEMORY * self._products + num_tokens * bounded
 
     def seconds(self, num_tokens: int) -> float | None:
         """Return the expected seconds of a pass, None before anything was measured."""
-        if not self._measured:
+        if not self._weight:
             return None
-        right = bisect_left(self._measured, num_tokens)
-        if right == len(self._measured):
-            return self._seconds[self._measured[-1]]
-        high = self._measured[right]
-        if right == 0 or high == num_tokens:
-            return self._seconds[high]
-        low = self._measured[right - 1]
-        share = (num_tokens - low) / (high - low)
-        return self._seconds[low] + share * (self._seconds[high] - self._seconds[low])
+        mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight
+        slope = self._slope()
+        if slope is None:
+            slope = NODE_COST * mean_seconds / (1.0 + NODE_COST * (mean_tokens - 1.0))
+        # No pass is free, however far the line is drawn out.
+        return max(mean_seconds + slope * (num_tokens - mean_tokens), 0.1 * mean_seconds)
+
+    def node_cost(self, num_tokens: int) -> float:
+        """Return what one token more costs, as a share of a pass over num_tokens tokens."""
+        slope, seconds = self._slope(), self.seconds(num_tokens)
+        return NODE_COST if slope is None or seconds is None else slope / seconds
+
+    def _slope(self) -> float | None:
+        """Return the seconds per token, at least 0; None while all passes have been of about one size."""
+        if not self._weight:
+            return None
+        mean_tokens = self._tokens / self._weight
+        spread = self._squares / self._weight - mean_tokens * mean_tokens
+        if spread < MIN_SPREAD:
+            return None
+        shared = self._products / self._weight - mean_tokens * self._seconds / self._weight
+        return max(shared / spread, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from paradraft.scheduling.costs import PassCosts
+from paradraft.scheduling.costs import NODE_COST, PassCosts
 
 PRIOR_ROUNDS = 4.0  # rounds of good will before a row's own record counts
 PRIOR_ACCEPTANCE = 0.7
@@ -41,6 +41,10 @@ class LengthPolicy(Protocol):
         """Return the budget of a row; gamma is the request's own depth (None: the policy's), cap the room left."""
         ...
 
+    def node_cost(self, num_tokens: int) -> float:
+        """Return what one node more adds to a pass over num_tokens tokens, as a share of it."""
+        ...
+
     def observe(self, row: int, drafted: int, accepted: int) -> None:
         """Learn that a row drafted a path of this depth and that accepted levels stood."""
         ...
@@ -64,11 +68,27 @@ class FixedLength:
             return Length(depth=0, nodes=0, reason="plain: nothing to draft for")
         return Length(depth=depth, nodes=max(self._nodes, depth), reason=f"fixed: gamma {depth}")
 
+    def node_cost(self, num_tokens: int) -> float:  # noqa: ARG002 - the port's signature
+        """Return the usual price: what is drafted does not depend on the clock."""
+        return NODE_COST
+
     def observe(self, row: int, drafted: int, accepted: int) -> None:
         """Learn nothing."""
 
     def forget(self, row: int) -> None:
         """Forget nothing."""
+
+
+class PricedLength(FixedLength):
+    """As deep as allowed, at the measured price of a node: for drafters that weigh their nodes themselves."""
+
+    def __init__(self, *, gamma: int, nodes: int, costs: PassCosts) -> None:
+        super().__init__(gamma=gamma, nodes=nodes)
+        self._costs = costs
+
+    def node_cost(self, num_tokens: int) -> float:
+        """Return the measured price of a node."""
+        return self._costs.node_cost(num_tokens)
 
 
 class AdaptiveLength:
@@ -104,6 +124,10 @@ class AdaptiveLength:
         """Count the tested levels: the accepted ones, and the first refused one."""
         if drafted:
             self._records.setdefault(row, _Record()).count(tested=min(accepted + 1, drafted), stood=accepted)
+
+    def node_cost(self, num_tokens: int) -> float:
+        """Return the measured price of a node."""
+        return self._costs.node_cost(num_tokens)
 
     def forget(self, row: int) -> None:
         """Drop the row's record."""

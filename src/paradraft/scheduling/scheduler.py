@@ -46,7 +46,7 @@ class Scheduler:
             sheet.welcome(newcomer.row)
             if not self._add_share(newcomer, sheet):
                 break
-        return sheet.as_plan()
+        return sheet.as_plan(self._lengths)
 
     def observe(self, row: int, drafted: int, accepted: int) -> None:
         """Pass a round's outcome on to the length policy."""
@@ -128,11 +128,15 @@ class _Sheet:
         self.standing.remove(spare)
         return spare
 
-    def as_plan(self) -> Plan:
+    def as_plan(self, lengths: LengthPolicy) -> Plan:
+        decoding = sum(share.num_pending == 1 for share in self._shares)
+        # A node pays in the tokens of all rows that share the pass, so its price counts once for each of them.
+        price = decoding * lengths.node_cost(sum(share.num_pending for share in self._shares)) if decoding else 0.0
         return Plan(
             rows=ints([share.row for share in self._shares]),
             num_pending=ints([share.num_pending for share in self._shares]),
             num_nodes=ints([share.num_nodes for share in self._shares]),
             depth=ints([share.depth for share in self._shares]),
             reasons=tuple(share.reason for share in self._shares),
+            node_cost=price,
         )

@@ -2,47 +2,69 @@ from __future__ import annotations
 
 import pytest
 
-from paradraft.scheduling.costs import MAX_TOKENS, PassCosts
+from paradraft.scheduling.costs import MAX_TOKENS, NODE_COST, PassCosts
 
 
-def test_unmeasured_costs_are_unknown() -> None:
-    assert PassCosts().seconds(1) is None
-
-
-def test_between_measurements_costs_are_interpolated_and_outside_held() -> None:
+def measured(passes: dict[int, float], times: int = 20) -> PassCosts:
     costs = PassCosts()
-    costs.observe(1, 0.010)
-    costs.observe(5, 0.018)
+    for _ in range(times):
+        for num_tokens, seconds in passes.items():
+            costs.observe(num_tokens, seconds)
+    return costs
+
+
+def test_unmeasured_costs_are_unknown_and_a_node_has_its_usual_price() -> None:
+    costs = PassCosts()
+    assert costs.seconds(1) is None
+    assert costs.node_cost(1) == NODE_COST
+
+
+def test_passes_on_a_line_are_priced_exactly() -> None:
+    costs = measured({1: 0.010, 5: 0.018, 9: 0.026})
     assert costs.seconds(3) == pytest.approx(0.014)
+    assert costs.seconds(20) == pytest.approx(0.048)
+    assert costs.node_cost(1) == pytest.approx(0.2)
+    assert costs.node_cost(9) == pytest.approx(0.002 / 0.026)
+
+
+def test_passes_of_one_size_leave_a_node_at_its_usual_price() -> None:
+    costs = measured({1: 0.010})
+    assert costs.node_cost(1) == NODE_COST
     assert costs.seconds(1) == pytest.approx(0.010)
-    assert costs.seconds(9) == pytest.approx(0.018)
+    assert costs.seconds(5) == pytest.approx(0.010 * (1 + 4 * NODE_COST))
+
+
+def test_noise_cannot_make_a_node_earn_or_a_pass_free() -> None:
+    costs = measured({1: 0.010, 8: 0.009})
+    assert costs.node_cost(1) == 0.0
+    assert costs.seconds(40) == pytest.approx(0.0095, rel=1e-3)
 
 
 def test_one_stall_moves_the_price_little() -> None:
-    costs = PassCosts()
-    costs.observe(1, 0.010)
+    costs = measured({1: 0.010})
     costs.observe(1, 5.0)
     seconds = costs.seconds(1)
     assert seconds is not None
-    assert seconds <= 0.0111
+    assert seconds <= 0.0106
 
 
 def test_a_lasting_change_is_learned() -> None:
-    costs = PassCosts()
-    costs.observe(1, 0.010)
-    for _ in range(80):
-        costs.observe(1, 0.020)
-    assert costs.seconds(1) == pytest.approx(0.020, rel=0.01)
+    costs = measured({1: 0.010, 8: 0.014}, times=30)
+    for _ in range(300):
+        costs.observe(1, 0.018)
+        costs.observe(8, 0.020)
+    assert costs.seconds(1) == pytest.approx(0.018, rel=0.03)
+    assert costs.seconds(8) == pytest.approx(0.020, rel=0.03)
 
 
 def test_prefill_passes_do_not_count() -> None:
-    costs = PassCosts()
-    costs.observe(MAX_TOKENS + 1, 1.0)
+    costs = measured({MAX_TOKENS + 1: 1.0})
     assert costs.seconds(1) is None
 
 
-def test_a_slow_first_pass_of_a_size_is_forgotten_with_the_next() -> None:
+def test_the_slow_first_pass_of_a_size_does_not_count() -> None:
     costs = PassCosts()
     costs.observe(8, 2.0)
+    assert costs.seconds(8) is None
     costs.observe(8, 0.012)
     assert costs.seconds(8) == pytest.approx(0.012)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import pytest
+
 from paradraft.scheduling.costs import PassCosts
-from paradraft.scheduling.length import PROBE_EVERY, AdaptiveLength, FixedLength, Others
+from paradraft.scheduling.length import PROBE_EVERY, AdaptiveLength, FixedLength, Others, PricedLength
 
 
 def costs_of(per_token: float) -> PassCosts:
     costs = PassCosts()
-    for tokens in range(1, 17):
+    for tokens in [*range(1, 17)] * 3:
         costs.observe(tokens, 0.010 * (1 + per_token * (tokens - 1)))
     return costs
 
@@ -100,3 +102,10 @@ def test_a_wide_tree_is_weighed_by_all_its_nodes() -> None:
         for _ in range(20):
             policy.observe(0, 4, 3)
     assert chain.choose(0, None, 20).depth > tree.choose(0, None, 20).depth
+
+
+def test_a_priced_policy_passes_on_what_a_node_was_measured_to_cost() -> None:
+    policy = PricedLength(gamma=4, nodes=4, costs=costs_of(0.02))
+    assert policy.choose(0, None, 10).depth == 4
+    assert policy.node_cost(1) == pytest.approx(0.02)
+    assert FixedLength(gamma=4, nodes=4).node_cost(1) == 0.05

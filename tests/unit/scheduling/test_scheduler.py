@@ -134,3 +134,9 @@ def test_the_length_policy_hears_who_shares_the_pass() -> None:
     rows = FakeRows([need(0, 11, 10), need(1, 11, 10), need(2, 30, 10)], [need(3, 30, 0)])
     Scheduler(rows=rows, lengths=Listening(gamma=4, nodes=4), max_step_tokens=64).plan()
     assert heard == [Others(rows=2, tokens=2), Others(rows=2, tokens=6)]
+
+
+def test_a_node_is_priced_for_every_row_that_waits_for_it() -> None:
+    alone = plan_of(FakeRows([need(0, 11, 10)]))
+    together = plan_of(FakeRows([need(row, 11, 10) for row in range(4)]))
+    assert together.node_cost == 4 * alone.node_cost > 0
