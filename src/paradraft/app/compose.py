@@ -89,8 +89,10 @@ def longest_row(config: Config, limits: Limits) -> int:
 def _summary(limits: Limits, drafting: Drafting, config: Config, *, is_exact: bool) -> str:
     exactness = "exact" if is_exact else "LOSSY: answers may differ from plain decoding"
     cache_bytes = limits.num_pages * limits.page_size * limits.bytes_per_token
+    needs = drafting.drafter.needs
+    memory = f" ({needs.extra_bytes / 1e6:.0f} MB)" if needs.extra_bytes else ""
     return (
         f"{limits.name} on {limits.runner}, {limits.dtype}, weights {limits.weight_bytes / 1e6:.0f} MB, "
-        f"cache up to {cache_bytes / 1e6:.0f} MB; drafter {'+'.join(drafting.drafter.needs.sources) or 'none'}, "
+        f"cache up to {cache_bytes / 1e6:.0f} MB; drafter {'+'.join(needs.sources) or 'none'}{memory}, "
         f"gamma {drafting.gamma}; rule {config.rule} ({exactness})"
     )

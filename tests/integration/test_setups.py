@@ -1,0 +1,106 @@
+"""Engines as users set them up: pairs of models, windows, revisions; what is configured is what runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paradraft import LLM, SamplingParams
+from paradraft.app import drafters as table
+from paradraft.app.drafters import METHODS
+from paradraft.core.errors import AlignmentError
+from paradraft.models.load import LoadedModel, load_model
+from paradraft.models.tiny import write_tiny_model
+
+GREEDY = SamplingParams(temperature=0.0, max_tokens=24, ignore_eos=True)
+PROMPTS = ["one two one two one two one", "a b a b a b a b", "x y z x y z x y z x"]
+
+
+def engine(folder: Path, **options: Any) -> LLM:
+    return LLM(str(folder), **{"dtype": "fp32", "kv_tokens": 4096, "seed": 1, **options})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_tiny_model(tmp_path / "target", "llama", 1)
+
+
+def move_a_token(folder: Path) -> Path:
+    """Swap two tokens of a folder's vocabulary, as another revision might."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary["p"], vocabulary["q"] = vocabulary["q"], vocabulary["p"]
+    path.write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("drafter", [*(name for name in METHODS if name != "none"), "itself"])
+@pytest.mark.parametrize("rule", ["coupled", "rejection", "block", "recursive"])
+def test_every_method_by_its_name_drafts_accepts_and_changes_nothing(folder: Path, drafter: str, rule: str) -> None:
+    named = str(folder) if drafter == "itself" else drafter
+    with engine(folder, drafter="none") as plain, engine(folder, drafter=named, rule=rule, adaptive=False) as drafted:
+        expected = plain.generate(PROMPTS, GREEDY)
+        found = drafted.generate(PROMPTS, GREEDY)
+        assert [result.text for result in found] == [result.text for result in expected]
+        assert sum(result.choices[0].stats.drafted for result in found) > 0
+        assert sum(result.choices[0].stats.accepted for result in found) > 0
+
+
+@pytest.mark.parametrize("family", ["mistral", "qwen2"])
+@pytest.mark.parametrize("drafter", ["none", "suffix", "itself"])
+def test_a_warm_prefix_longer_than_the_window_changes_nothing(tmp_path: Path, family: str, drafter: str) -> None:
+    folder = write_tiny_model(tmp_path / family, family, 1)
+    prompt = [3 + at * at % 250 for at in range(50)]
+    named = str(folder) if drafter == "itself" else drafter
+    with engine(folder, drafter=named) as llm:
+        cold, warm = (llm.generate([prompt], GREEDY)[0].choices[0] for _ in range(2))
+        assert (cold.stats.cached_prompt_tokens, warm.stats.cached_prompt_tokens) == (0, 48)
+        assert warm.token_ids == cold.token_ids
+
+
+def test_the_map_is_made_of_the_tokenizers_that_were_named_and_not_of_their_namesakes(
+    folder: Path, tmp_path: Path
+) -> None:
+    moved = move_a_token(write_tiny_model(tmp_path / "moved", "llama", 1))
+    with pytest.raises(AlignmentError, match="2 of 259 ids differ"):
+        engine(folder, drafter=str(moved))
+    with engine(folder, drafter="none") as plain, engine(folder, drafter=str(moved), draft_vocabulary="mapped") as llm:
+        drafter = llm.engine.drafter._inner
+        p, q = (plain.tokenizer.encode(text, add_special=False)[0] for text in "pq")
+        assert drafter._to_target[[p, q]].tolist() == [q, p]
+        assert llm.generate(PROMPTS, GREEDY)[0].text == plain.generate(PROMPTS, GREEDY)[0].text
+
+
+def test_the_drafter_has_a_revision_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def load(source: str, *, revision: str | None = None, **options: Any) -> LoadedModel:
+        asked.append((source, revision))
+        return load_model(str(folder), **options)
+
+    monkeypatch.setattr(table, "load_model", load)
+    engine(folder, drafter="owner/name", draft_revision="abc").close()
+    engine(folder, drafter="owner/name").close()
+    assert asked == [("owner/name", "abc"), ("owner/name", None)]
+
+
+def test_engines_built_one_after_another_draft_alike(folder: Path) -> None:
+    counts = set()
+    for _ in range(10):
+        with engine(folder, drafter="ngram", kv_tokens=256) as llm:
+            stats = llm.generate(PROMPTS[0], GREEDY)[0].choices[0].stats
+            counts.add((stats.drafted, stats.accepted))
+    assert len(counts) == 1
+    assert min(counts.pop()) > 0
+
+
+def test_the_start_up_line_counts_the_drafters_memory(folder: Path) -> None:
+    big = write_tiny_model(folder.parent / "big", "llama", 1, {"intermediate_size": 4096})
+    with engine(folder, drafter=str(big)) as llm:
+        extra = llm.engine.drafter.needs.extra_bytes
+        assert extra > 3 * 4 * 3 * 48 * 4096
+        assert f"drafter model ({extra / 1e6:.0f} MB)" in llm.summary()
