@@ -70,27 +70,27 @@ def test_rows_have_records_of_their_own() -> None:
     assert policy.choose(0, None, 20).depth > 0
 
 
-def roofline(flat_to: int) -> PassCosts:
-    """Passes cost the same up to so many tokens and grow in proportion behind."""
+def roofline(sizes: range) -> PassCosts:
+    """Passes cost the same up to 16 tokens and grow in proportion behind; those of these sizes were seen."""
     costs = PassCosts()
-    for tokens in range(1, 129):
-        costs.observe(tokens, 0.010 * max(1.0, tokens / flat_to))
+    for tokens in [*sizes] * 3:
+        costs.observe(tokens, 0.010 * max(1.0, tokens / 16))
     return costs
 
 
 def test_with_flat_acceptance_drafts_are_long_alone_and_off_in_a_full_batch() -> None:
-    policy = AdaptiveLength(gamma=8, nodes=8, costs=roofline(16))
-    for _ in range(30):
-        policy.observe(0, 8, 7)
-        policy.observe(0, 8, 8)
-    assert policy.choose(0, None, 20).depth >= 3
-    full = Others(rows=31, tokens=31)
-    assert policy.choose(0, None, 20, full).depth == 0
-    assert policy.choose(0, None, 20).depth >= 3
+    alone = AdaptiveLength(gamma=8, nodes=8, costs=roofline(range(1, 10)))
+    full = AdaptiveLength(gamma=8, nodes=8, costs=roofline(range(32, 60)))
+    for policy in (alone, full):
+        for _ in range(30):
+            policy.observe(0, 8, 7)
+            policy.observe(0, 8, 8)
+    assert alone.choose(0, None, 20).depth >= 3
+    assert full.choose(0, None, 20, Others(rows=31, tokens=31)).depth == 0
 
 
 def test_no_probe_disturbs_a_pass_in_which_even_perfect_drafts_would_not_pay() -> None:
-    policy = AdaptiveLength(gamma=8, nodes=8, costs=roofline(16))
+    policy = AdaptiveLength(gamma=8, nodes=8, costs=roofline(range(32, 60)))
     full = Others(rows=31, tokens=31)
     assert {policy.choose(0, None, 20, full).depth for _ in range(3 * PROBE_EVERY)} == {0}
 
