@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 
 from rich.text import Text
 
@@ -18,9 +19,9 @@ _NAMES = {
 
 
 def paint(pieces: Sequence[str], origins: Iterable[Origin]) -> Text:
-    """Return the pieces, one per token, each in the colour of its origin."""
+    """Return the pieces, one per token, each in the colour of its origin; one without a token has none."""
     text = Text()
-    for piece, origin in zip(pieces, origins, strict=True):
+    for piece, origin in zip(pieces, chain(origins, repeat(Origin.PLAIN)), strict=False):
         text.append(piece, style=_STYLES[origin])
     return text
 

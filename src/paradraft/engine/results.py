@@ -70,7 +70,7 @@ class TokenEvent:
     index: int  # choice
     token_ids: tuple[int, ...]
     origins: tuple[Origin, ...]
-    pieces: tuple[str, ...]  # the text each token released; they join to `text`
+    pieces: tuple[str, ...]  # the text each token released, and behind it what an end from outside released
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None  # with the first event of choice 0
     finish_reason: FinishReason | None = None
@@ -92,7 +92,7 @@ class Completion:
     text: str
     token_ids: tuple[int, ...]
     origins: tuple[Origin, ...]
-    pieces: tuple[str, ...]  # the text each token added, for colouring; they join to the text
+    pieces: tuple[str, ...]  # the text each token added, for colouring (one more after an abort or error)
     logprobs: tuple[TokenLogprobs, ...] | None
     finish_reason: FinishReason
     stop_reason: str | int | None

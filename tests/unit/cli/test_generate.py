@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from paradraft.app.config import Config
+from paradraft.cli.colours import paint
 from paradraft.core.errors import ModelError
-from paradraft.core.records import FinishReason
+from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
 from support.fake_llm import FakeLLM
 
@@ -70,6 +71,12 @@ def test_colour_paints_accepted_drafts(run, opened, monkeypatch):
     result = run("generate", "Hi", "--colour", "--max-tokens", "2")
     assert "\x1b[1;32mH\x1b[0m" in result.stdout
     assert "drafted and accepted" in result.stderr
+
+
+def test_text_that_an_abort_released_without_a_token_is_shown_without_colour():
+    text = paint(["a", "b", "rest"], [Origin.DRAFTED, Origin.BONUS])
+    assert text.plain == "abrest"
+    assert [str(span.style) for span in text.spans] == ["bold green", "cyan"]
 
 
 def test_json_holds_tokens_origins_and_counts(run, opened):
