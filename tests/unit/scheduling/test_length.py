@@ -96,8 +96,8 @@ def test_no_probe_disturbs_a_pass_in_which_even_perfect_drafts_would_not_pay() -
 
 
 def test_a_wide_tree_is_weighed_by_all_its_nodes() -> None:
-    chain = AdaptiveLength(gamma=4, nodes=4, costs=roofline(2))
-    tree = AdaptiveLength(gamma=4, nodes=32, costs=roofline(2))
+    chain = AdaptiveLength(gamma=4, nodes=4, costs=costs_of(0.1))
+    tree = AdaptiveLength(gamma=4, nodes=32, costs=costs_of(0.1))
     for policy in (chain, tree):
         for _ in range(20):
             policy.observe(0, 4, 3)
