@@ -115,6 +115,7 @@ def test_a_damaged_model_is_named_with_reason_and_remedy(
         (["--set", "stop_token_ids=[999]"], "0 to 258"),
         (["--set", "kv_tokens=2"], "Shorten the prompt, or raise"),
         (["--set", "max_model_len=100000"], "context of 512"),
+        (["--set", "max_model_len=400", "--set", "kv_tokens=300"], "Set kv_tokens to at least 400"),
         (["--config", "absent.toml"], r"absent\.toml"),
     ],
 )

@@ -77,13 +77,20 @@ def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: Rule
 
 
 def longest_row(config: Config, limits: Limits) -> int:
-    """Return the most tokens a row may hold: the model's context, the option, and the cache all bound it."""
-    if config.max_model_len is not None and config.max_model_len > limits.max_positions:
+    """Return the most tokens a row may hold: max_model_len, or else what the model's context and the cache allow."""
+    if config.max_model_len is None:
+        return min(limits.max_positions, config.kv_tokens)
+    if config.max_model_len > limits.max_positions:
         raise ConfigError(
             f"max_model_len={config.max_model_len} is longer than the model's context of {limits.max_positions}.",
             remedy=f"Set max_model_len to at most {limits.max_positions}.",
         )
-    return min(config.max_model_len or limits.max_positions, limits.max_positions, config.kv_tokens)
+    if config.max_model_len > config.kv_tokens:
+        raise ConfigError(
+            f"max_model_len={config.max_model_len} does not fit into a cache of kv_tokens={config.kv_tokens}.",
+            remedy=f"Set kv_tokens to at least {config.max_model_len}, or max_model_len lower.",
+        )
+    return config.max_model_len
 
 
 def _summary(limits: Limits, drafting: Drafting, config: Config, *, is_exact: bool) -> str:
