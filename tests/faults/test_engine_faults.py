@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.records import FinishReason
 from paradraft.drafters.guard import GuardedDrafter
+from paradraft.engine.results import TokenEvent
 from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
 from support.fake_drafters import BrokenDrafter, HalfRightDrafter, OracleDrafter, RandomTreeDrafter
 from support.stub_target import continue_plainly
@@ -132,7 +134,8 @@ def test_an_interrupted_step_still_ends_its_requests_with_an_event(error: BaseEx
     assert engine.num_choices("bad") == 0
 
 
-def test_after_a_failed_move_no_later_request_reads_the_pages_it_left() -> None:
+@pytest.mark.parametrize("error", [RuntimeError("the device is gone"), Interrupted()])
+def test_after_a_failed_move_no_later_request_reads_the_pages_it_left(error: BaseException) -> None:
     engine = build_engine(RandomTreeDrafter(VOCAB, seed=2, law=LAW), nodes=12, page_size=1)
     target = engine._step.target
     move, calls = target.move, 0
@@ -141,14 +144,20 @@ def test_after_a_failed_move_no_later_request_reads_the_pages_it_left() -> None:
         nonlocal calls
         calls += 1
         if calls > 1:
-            raise RuntimeError("the device is gone")
+            raise error
         move(sources, destinations)
 
     target.move = fail  # type: ignore[method-assign]
-    first = run(engine, request("a", PROMPT))["a", 0]
-    assert first[-1].finish_reason is FinishReason.ERROR
-    target.move = move  # type: ignore[method-assign]
+    told: list[TokenEvent] = []
+    engine.add(request("a", PROMPT))
+    while engine.has_work:
+        with suppress(Interrupted):
+            told += engine.step()
+        if calls > 1:
+            target.move = move  # type: ignore[method-assign]
+    assert told[-1].finish_reason is FinishReason.ERROR
     plain = continue_plainly(LAW, PROMPT, 24)
+    assert ids_of(told) == plain[: len(ids_of(told))]
     assert answer(engine, [*PROMPT, *plain[:12]], replace(GREEDY, max_tokens=12)) == plain[12:]
 
 

@@ -79,9 +79,25 @@ def test_recomputed_drafts_are_counted_once_for_each_time_they_are_computed() ->
     engine = build_engine(HalfRightDrafter(LAW, VOCAB), num_pages=12, longest=48)
     params = replace(GREEDY, max_tokens=30)
     events = run(engine, *(request(str(at), [at, 1, 2], params) for at in range(4)))
+    assert sum(stats_of(found).recomputed for found in events.values()) > 0
     for found in events.values():
         stats = stats_of(found)
         assert stats.recomputed <= stats.accepted * stats.preemptions
+
+
+def test_a_preempted_request_goes_on_before_one_that_never_ran() -> None:
+    engine = build_engine(num_pages=8, longest=32, max_rows=2)
+    params = replace(GREEDY, max_tokens=26)
+    for name in ("old", "preempted", "new"):
+        engine.add(request(name, [1, 2, 3], params))
+    told: list[TokenEvent] = []
+    while engine.has_work:
+        told += engine.step()
+    ends = {event.request_id: at for at, event in enumerate(told) if event.finish_reason}
+    first_of_new = next(at for at, event in enumerate(told) if event.request_id == "new")
+    assert [event.stats.preemptions > 0 for event in told if event.stats] == [False, True, False]
+    assert list(ends) == ["old", "preempted", "new"]
+    assert first_of_new > ends["old"]
 
 
 def test_a_second_request_of_the_same_name_is_refused_while_the_first_lives() -> None:
