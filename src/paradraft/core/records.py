@@ -89,6 +89,10 @@ class Batch:
         """Return the number of pending tokens of each row, [R]."""
         return ints(np.diff(self.starts))
 
+    def pending_len(self, index: int) -> int:
+        """Return the number of pending tokens of the row at this index of the batch."""
+        return int(self.starts[index + 1] - self.starts[index])
+
     def pending(self, index: int) -> IntArray:
         """Return the pending tokens of the row at this index of the batch."""
         return self.tokens[self.starts[index] : self.starts[index + 1]]
@@ -99,11 +103,11 @@ class Batch:
 
     def is_complete(self, index: int) -> bool:
         """Whether the row's pending tokens reach its last known one, so that its next token can be chosen."""
-        return int(self.context_len[index] + self.starts[index + 1] - self.starts[index]) == len(self.history[index])
+        return int(self.context_len[index]) + self.pending_len(index) == len(self.history[index])
 
     def known(self, index: int) -> IntArray:
         """Return the row's tokens up to and including its last pending one."""
-        return self.history[index][: self.context_len[index] + self.starts[index + 1] - self.starts[index]]
+        return self.history[index][: int(self.context_len[index]) + self.pending_len(index)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -51,7 +51,7 @@ class Committer:
             _take_prompt_logprobs(row.generation, batch, scores, index)
             outcome = self._take_tokens(row, batch, proposal, scores, verdict, index)
             path = verdict.path_of(index)[: outcome.num_kept]
-            moves = row.lease.commit(int(batch.num_pending[index]), path, row.generation.tokens)
+            moves = row.lease.commit(batch.pending_len(index), path, row.generation.tokens)
             if len(moves.sources):
                 sources.append(moves.sources)
                 destinations.append(moves.destinations)
@@ -72,7 +72,7 @@ class Committer:
         event = generation.take(tokens, verdict.origins_of(index), logprobs)
         kept = len(event.token_ids)
         low, high = int(proposal.starts[index]), int(proposal.starts[index + 1])
-        is_decoding = int(batch.num_pending[index]) == 1
+        is_decoding = batch.pending_len(index) == 1
         done = Round(
             node_depths=tuple(proposal.depths[low:high].tolist()),
             node_sources=tuple(proposal.sources[low:high].tolist()),
@@ -112,7 +112,7 @@ def _take_prompt_logprobs(generation: Generation, batch: Batch, scores: Scores, 
         return
     count = generation.request.params.prompt_logprobs or 0
     begin, first = int(batch.context_len[index]), int(scores.starts[index])
-    end = min(begin + int(batch.num_pending[index]), generation.prompt_len - 1)
+    end = min(begin + batch.pending_len(index), generation.prompt_len - 1)
     # After a preemption the prompt comes again from its beginning.
     known = len(generation.prompt_logprobs) - 1
     generation.prompt_logprobs.extend(

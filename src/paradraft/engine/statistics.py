@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field
 
 from paradraft.engine.results import GenerationStats
@@ -37,10 +37,11 @@ class Tally:
             ("passes", "rounds", "round_tokens", "drafted", "accepted", "dropped", "recomputed", "preemptions"), 0
         )
         self._cached_prompt_tokens: int | None = None
-        self._drafted_by_depth: list[int] = []
-        self._accepted_by_depth: list[int] = []
-        self._drafted_by_source: list[int] = []
-        self._accepted_by_source: list[int] = []
+        # Histograms, so that a round costs four increments: the sums are formed by `snapshot`.
+        self._drafted_levels: Counter[int] = Counter()
+        self._accepted_levels: Counter[int] = Counter()
+        self._drafted_masks: Counter[int] = Counter()
+        self._accepted_masks: Counter[int] = Counter()
 
     def add_round(self, done: Round) -> None:
         """Count a scored pass of a row."""
@@ -54,11 +55,10 @@ class Tally:
         counts["drafted"] += len(done.node_depths)
         counts["accepted"] += len(done.path)
         counts["dropped"] += done.num_dropped
-        # By depth a tree counts once: was there a node, did one stand.
-        _count(self._drafted_by_depth, range(done.num_levels))
-        _count(self._accepted_by_depth, range(len(done.path)))
-        _count(self._drafted_by_source, _bits(done.node_sources))
-        _count(self._accepted_by_source, _bits([done.node_sources[node] for node in done.path]))
+        self._drafted_levels[done.num_levels] += 1
+        self._accepted_levels[len(done.path)] += 1
+        self._drafted_masks.update(done.node_sources)
+        self._accepted_masks.update([done.node_sources[node] for node in done.path])
 
     def add_preemption(self) -> None:
         """Count one loss of the row's pages."""
@@ -74,10 +74,10 @@ class Tally:
         """Return the counts so far."""
         return GenerationStats(
             **self._counts,
-            drafted_by_depth=tuple(self._drafted_by_depth),
-            accepted_by_depth=tuple(self._accepted_by_depth),
-            drafted_by_source=tuple(self._drafted_by_source),
-            accepted_by_source=tuple(self._accepted_by_source),
+            drafted_by_depth=_by_depth(self._drafted_levels),
+            accepted_by_depth=_by_depth(self._accepted_levels),
+            drafted_by_source=_by_source(self._drafted_masks),
+            accepted_by_source=_by_source(self._accepted_masks),
             cached_prompt_tokens=self._cached_prompt_tokens or 0,
         )
 
@@ -106,12 +106,13 @@ class Totals:
         entry[1] += seconds
 
 
-def _count(counts: list[int], places: Iterable[int]) -> None:
-    for place in places:
-        if place >= len(counts):
-            counts.extend([0] * (place + 1 - len(counts)))
-        counts[place] += 1
+def _by_depth(levels: Counter[int]) -> tuple[int, ...]:
+    """Return how many rounds reached each depth; by depth a tree counts once."""
+    deepest = max(levels, default=0)
+    return tuple(sum(times for level, times in levels.items() if level > depth) for depth in range(deepest))
 
 
-def _bits(masks: Iterable[int]) -> list[int]:
-    return [bit for mask in masks for bit in range(mask.bit_length()) if mask >> bit & 1]
+def _by_source(masks: Counter[int]) -> tuple[int, ...]:
+    """Return how many nodes carry each source's bit."""
+    bits = max((mask.bit_length() for mask in masks), default=0)
+    return tuple(sum(times for mask, times in masks.items() if mask >> bit & 1) for bit in range(bits))
