@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +17,15 @@ BoolArray = npt.NDArray[np.bool_]
 
 def ints(values: Sequence[int] | npt.ArrayLike) -> IntArray:
     """Return values as a one-dimensional int32 array."""
-    return np.asarray(values, dtype=np.int32).reshape(-1)
+    array = np.asarray(values, dtype=np.int32)
+    return array if array.ndim == 1 else array.reshape(-1)
 
 
 def starts_of(counts: Sequence[int] | npt.ArrayLike) -> IntArray:
     """Turn counts [R] into ragged starts [R+1]: part r is `array[starts[r]:starts[r+1]]`."""
-    sizes = ints(counts)
-    starts = np.zeros(len(sizes) + 1, dtype=np.int32)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
+    # A batch has few rows, and plain integers add up faster than an array call starts.
+    sizes = counts if isinstance(counts, list) else ints(counts).tolist()
+    return np.array([0, *accumulate(sizes)], dtype=np.int32)
 
 
 def join(parts: Sequence[npt.ArrayLike]) -> IntArray:

@@ -87,7 +87,7 @@ class Batch:
     @property
     def num_pending(self) -> IntArray:
         """Return the number of pending tokens of each row, [R]."""
-        return ints(np.diff(self.starts))
+        return self.starts[1:] - self.starts[:-1]
 
     def pending_len(self, index: int) -> int:
         """Return the number of pending tokens of the row at this index of the batch."""
@@ -143,7 +143,7 @@ class Proposal:
     @property
     def num_nodes(self) -> IntArray:
         """Return the number of nodes of each row, [R]."""
-        return ints(np.diff(self.starts))
+        return self.starts[1:] - self.starts[:-1]
 
     def is_chain(self, index: int) -> bool:
         """Whether the row's nodes form one path in order."""
