@@ -42,11 +42,11 @@ CASES: dict[str, tuple[int, SamplingParams]] = {
 
 
 def logit_rows(count: int) -> list[FloatArray]:
-    """Return rows that look like a language model's: five tokens hold about 94 % of the mass, the rest is a wide base."""
+    """Return rows as a language model's often are: five tokens hold nearly all mass, the rest is a wide base."""
     rng = np.random.default_rng(0)
     rows = [(rng.standard_normal(VOCABULARY) * 1.5).astype(np.float32) for _ in range(count)]
     for row in rows:
-        row[rng.integers(VOCABULARY, size=5)] += 12
+        row[rng.integers(VOCABULARY, size=5)] += 14
     return rows
 
 
