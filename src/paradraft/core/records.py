@@ -43,6 +43,7 @@ class Plan:
     depth: IntArray  # [R] longest draft path (gamma), at most num_nodes
     reasons: tuple[str, ...]  # [R] why, in a few words
     node_cost: float = 0.05  # what one node more adds to the pass, as a share of the pass without drafts
+    draft_cost: float = 0.0  # what the first node of all adds besides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,20 @@ from itertools import accumulate
 
 import numpy as np
 
-from paradraft.core.records import Proposal
+from paradraft.core.records import Plan, Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What drafting adds to a pass, as shares of a plain one: each node, and the first one besides."""
+
+    node: float
+    draft: float = 0.0
+
+
+def price_of(plan: Plan, node_cost: float | None) -> Price:
+    """Return the plan's price, or the one a drafter was given for good."""
+    return Price(plan.node_cost, plan.draft_cost) if node_cost is None else Price(node_cost)
 
 
 @dataclass(slots=True)
@@ -35,12 +48,20 @@ class Draft:
         self.expected += confidence
         return len(self.tokens) - 1
 
-    def pays(self, confidence: float, node_cost: float) -> bool:
+    def cost(self, price: Price) -> float:
+        """Return what a pass over this draft costs, in plain passes."""
+        return 1.0 + price.draft + price.node * len(self.tokens) if self.tokens else 1.0
+
+    def pays(self, confidence: float, price: Price) -> bool:
         """Whether a node that stands with this probability raises the expected tokens per second.
 
-        It does if it adds more tokens for its cost than the pass gives so far: c / cost > expected / (1 + cost * n).
+        It does if it adds more tokens for its cost than the pass gives so far: c / node > expected / cost.
         """
-        return confidence * (1.0 + node_cost * len(self.tokens)) > node_cost * self.expected
+        return confidence * (1.0 + price.draft + price.node * len(self.tokens)) > price.node * self.expected
+
+    def if_worthwhile(self, price: Price) -> Draft:
+        """Return this draft if it beats plain decoding as a whole, else an empty one."""
+        return self if self.expected >= self.cost(price) else Draft()
 
 
 def proposal_of(drafts: Sequence[Draft]) -> Proposal:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paradraft.drafters.draft import Draft
+from paradraft.drafters.draft import Draft, Price
 from paradraft.drafters.token_ring import SEPARATOR
 from paradraft.drafters.trust import CEILING
 from paradraft.drafters.votes import Body, Voter, vote
@@ -22,7 +22,7 @@ class Budget:
     nodes: int
     depth: int
     width: int  # children per node; 1 gives a chain
-    node_cost: float  # of a plain pass
+    price: Price
 
 
 def grow(bodies: Sequence[Body], voters: Camp, budget: Budget, trust: float) -> Draft:
@@ -30,9 +30,8 @@ def grow(bodies: Sequence[Body], voters: Camp, budget: Budget, trust: float) -> 
 
     trust multiplies each level's estimate.
     """
-    return (
-        _grow_chain(bodies, voters, budget, trust) if budget.width == 1 else _grow_tree(bodies, voters, budget, trust)
-    )
+    grown = _grow_chain if budget.width == 1 else _grow_tree
+    return grown(bodies, voters, budget, trust).if_worthwhile(budget.price)
 
 
 def _grow_chain(bodies: Sequence[Body], camp: Camp, budget: Budget, trust: float) -> Draft:
@@ -44,7 +43,7 @@ def _grow_chain(bodies: Sequence[Body], camp: Camp, budget: Budget, trust: float
             break
         token = max(shares, key=shares.__getitem__)
         confidence *= min(shares[token] * trust, CEILING)
-        if not draft.pays(confidence, budget.node_cost):
+        if not draft.pays(confidence, budget.price):
             break
         camp = _agreeing(camp, depth, token)
         draft.add(token, depth - 1, confidence, _sources(bodies, camp))
@@ -66,7 +65,7 @@ def _grow_tree(bodies: Sequence[Body], camp: Camp, budget: Budget, trust: float)
             return draft
         negative, _, token, parent, depth, camp = heapq.heappop(offers)
         confidence = -negative
-        if not draft.pays(confidence, budget.node_cost):
+        if not draft.pays(confidence, budget.price):
             return draft
         camp = _agreeing(camp, depth, token)
         node = draft.add(token, parent, confidence, _sources(bodies, camp))

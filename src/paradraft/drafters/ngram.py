@@ -11,7 +11,7 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.draft import Draft, proposal_of
+from paradraft.drafters.draft import Draft, Price, price_of, proposal_of
 from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.rows import RowStates, is_drafting
 from paradraft.drafters.trust import CEILING, Trust
@@ -73,10 +73,10 @@ class NgramDrafter:
         row = self._rows.of(batch, index)
         row.index.follow(batch.history[index])
         depth = int(plan.depth[index])
-        price = plan.node_cost if self._node_cost is None else self._node_cost
-        return self._copy(row, depth, price) if depth else Draft()
+        price = price_of(plan, self._node_cost)
+        return self._copy(row, depth, price).if_worthwhile(price) if depth else Draft()
 
-    def _copy(self, row: _Row, depth: int, price: float) -> Draft:
+    def _copy(self, row: _Row, depth: int, price: Price) -> Draft:
         draft = Draft()
         context = row.index.recent(len(HIT_RATES))
         found = row.index.find(context, 1, depth)

@@ -13,7 +13,7 @@ from paradraft.core.arrays import IntArray, ints, join
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.draft import Draft, proposal_of
+from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.rows import RowStates, is_drafting
@@ -114,6 +114,5 @@ class SuffixDrafter:
         others = self.shared.of(row.tenant)
         if others is not None:
             voters.append(find_voters(SHARED, others, context, limit=MAX_VOTERS, depth=depth))
-        price = plan.node_cost if self._node_cost is None else self._node_cost
-        budget = Budget(nodes, depth, self._width, price)
+        budget = Budget(nodes, depth, self._width, price_of(plan, self._node_cost))
         return grow((OWN, SHARED)[: len(voters)], voters, budget, row.trust.use())

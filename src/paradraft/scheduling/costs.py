@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 MAX_TOKENS = 64  # larger passes are prefill, where no draft length is decided
-NODE_COST = 0.05  # before measurements: of a plain pass, for each token more
-MEMORY = 0.99  # weight of the past per pass: machines change speed
+NODE_COST = 0.05  # before measurements: of a plain pass, for each node
+DRAFT_COST = 0.05  # before measurements: of a pass over one token, for feeding more than one at all
+MEMORY = 0.98  # weight of the past per pass: machines change speed
 MIN_SPREAD = 0.5  # variance of the pass sizes that a slope can be read from
 
 
 class PassCosts:
-    """A line through (tokens, seconds) by least squares, in which old passes fade.
+    """The price of a pass over one token, and a line through the prices of all larger ones.
 
-    Decoding reads all weights whatever the number of tokens, and each token adds a little: a line fits that well
-    from 1 to 64 tokens.
+    Decoding reads all weights whatever the number of tokens, and each token adds a little, so a line fits well from 2
+    to 64 tokens. One token alone is cheaper than the line says: products with a vector take other kernels.
     """
 
     def __init__(self) -> None:
         self._sizes: set[int] = set()
-        self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
+        self._single = _Line()
+        self._several = _Line()
 
     def observe(self, num_tokens: int, seconds: float) -> None:
         """Learn that a pass over num_tokens tokens took this many seconds."""
@@ -29,35 +31,64 @@ class PassCosts:
         expected = self.seconds(num_tokens)
         # One stalled pass (another process, a page fault) must not look like a new price.
         bounded = seconds if expected is None else min(seconds, 2 * expected)
-        self._weight = MEMORY * self._weight + 1.0
-        self._tokens = MEMORY * self._tokens + num_tokens
-        self._seconds = MEMORY * self._seconds + bounded
-        self._squares = MEMORY * self._squares + num_tokens * num_tokens
-        self._products = MEMORY * self._products + num_tokens * bounded
+        (self._single if num_tokens == 1 else self._several).add(num_tokens, bounded)
 
     def seconds(self, num_tokens: int) -> float | None:
         """Return the expected seconds of a pass, None before anything was measured."""
-        if not self._weight:
+        if num_tokens == 1 and self._single.is_known:
+            return self._single.at(1)
+        if self._several.is_known:
+            return self._several.at(num_tokens)
+        if not self._single.is_known:
             return None
-        mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight
-        slope = self._slope()
-        if slope is None:
-            slope = NODE_COST * mean_seconds / (1.0 + NODE_COST * (mean_tokens - 1.0))
-        # No pass is free, however far the line is drawn out.
-        return max(mean_seconds + slope * (num_tokens - mean_tokens), 0.1 * mean_seconds)
+        return self._single.at(1) * (1.0 + DRAFT_COST + NODE_COST * (num_tokens - 1))
 
     def node_cost(self, num_tokens: int) -> float:
-        """Return what one token more costs, as a share of a pass over num_tokens tokens."""
-        slope, seconds = self._slope(), self.seconds(num_tokens)
+        """Return what one node more costs, as a share of a pass over num_tokens tokens."""
+        slope, seconds = self._several.slope, self.seconds(num_tokens)
         return NODE_COST if slope is None or seconds is None else slope / seconds
 
-    def _slope(self) -> float | None:
-        """Return the seconds per token, at least 0; None while all passes have been of about one size."""
-        if not self._weight:
+    def draft_cost(self, num_tokens: int) -> float:
+        """Return what the first node costs besides, as a share of a pass over num_tokens tokens."""
+        if num_tokens > 1:
+            return 0.0
+        if not (self._single.is_known and self._several.is_known):
+            return DRAFT_COST
+        return max(self._several.at(1) / self._single.at(1) - 1.0, 0.0)
+
+
+class _Line:
+    """A line by least squares, in which old points fade."""
+
+    def __init__(self) -> None:
+        self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        return self._weight > 0.0
+
+    @property
+    def slope(self) -> float | None:
+        """The seconds per token, at least 0; None while all passes have been of about one size."""
+        if not self.is_known:
             return None
         mean_tokens = self._tokens / self._weight
         spread = self._squares / self._weight - mean_tokens * mean_tokens
         if spread < MIN_SPREAD:
             return None
-        shared = self._products / self._weight - mean_tokens * self._seconds / self._weight
-        return max(shared / spread, 0.0)
+        return max((self._products / self._weight - mean_tokens * self._seconds / self._weight) / spread, 0.0)
+
+    def add(self, tokens: int, seconds: float) -> None:
+        self._weight = MEMORY * self._weight + 1.0
+        self._tokens = MEMORY * self._tokens + tokens
+        self._seconds = MEMORY * self._seconds + seconds
+        self._squares = MEMORY * self._squares + tokens * tokens
+        self._products = MEMORY * self._products + tokens * seconds
+
+    def at(self, tokens: int) -> float:
+        mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight
+        slope = self.slope
+        if slope is None:
+            slope = NODE_COST * mean_seconds / (1.0 + NODE_COST * (mean_tokens - 1.0))
+        # No pass is free, however far the line is drawn out.
+        return max(mean_seconds + slope * (tokens - mean_tokens), 0.1 * mean_seconds)

@@ -41,8 +41,8 @@ class LengthPolicy(Protocol):
         """Return the budget of a row; gamma is the request's own depth (None: the policy's), cap the room left."""
         ...
 
-    def node_cost(self, num_tokens: int) -> float:
-        """Return what one node more adds to a pass over num_tokens tokens, as a share of it."""
+    def prices(self, num_tokens: int) -> tuple[float, float]:
+        """Return what a node more, and what the first one besides, adds to a pass over num_tokens, as shares of it."""
         ...
 
     def observe(self, row: int, drafted: int, accepted: int) -> None:
@@ -68,9 +68,9 @@ class FixedLength:
             return Length(depth=0, nodes=0, reason="plain: nothing to draft for")
         return Length(depth=depth, nodes=max(self._nodes, depth), reason=f"fixed: gamma {depth}")
 
-    def node_cost(self, num_tokens: int) -> float:  # noqa: ARG002 - the port's signature
-        """Return the usual price: what is drafted does not depend on the clock."""
-        return NODE_COST
+    def prices(self, num_tokens: int) -> tuple[float, float]:  # noqa: ARG002 - the port's signature
+        """Return the usual price of a node: what is drafted does not depend on the clock."""
+        return NODE_COST, 0.0
 
     def observe(self, row: int, drafted: int, accepted: int) -> None:
         """Learn nothing."""
@@ -86,9 +86,9 @@ class PricedLength(FixedLength):
         super().__init__(gamma=gamma, nodes=nodes)
         self._costs = costs
 
-    def node_cost(self, num_tokens: int) -> float:
-        """Return the measured price of a node."""
-        return self._costs.node_cost(num_tokens)
+    def prices(self, num_tokens: int) -> tuple[float, float]:
+        """Return the measured prices."""
+        return self._costs.node_cost(num_tokens), self._costs.draft_cost(num_tokens)
 
 
 class AdaptiveLength:
@@ -125,9 +125,9 @@ class AdaptiveLength:
         if drafted:
             self._records.setdefault(row, _Record()).count(tested=min(accepted + 1, drafted), stood=accepted)
 
-    def node_cost(self, num_tokens: int) -> float:
-        """Return the measured price of a node."""
-        return self._costs.node_cost(num_tokens)
+    def prices(self, num_tokens: int) -> tuple[float, float]:
+        """Return the measured prices."""
+        return self._costs.node_cost(num_tokens), self._costs.draft_cost(num_tokens)
 
     def forget(self, row: int) -> None:
         """Drop the row's record."""

@@ -130,13 +130,14 @@ class _Sheet:
 
     def as_plan(self, lengths: LengthPolicy) -> Plan:
         decoding = sum(share.num_pending == 1 for share in self._shares)
-        # A node pays in the tokens of all rows that share the pass, so its price counts once for each of them.
-        price = decoding * lengths.node_cost(sum(share.num_pending for share in self._shares)) if decoding else 0.0
+        node_cost, draft_cost = lengths.prices(sum(share.num_pending for share in self._shares))
         return Plan(
             rows=ints([share.row for share in self._shares]),
             num_pending=ints([share.num_pending for share in self._shares]),
             num_nodes=ints([share.num_nodes for share in self._shares]),
             depth=ints([share.depth for share in self._shares]),
             reasons=tuple(share.reason for share in self._shares),
-            node_cost=price,
+            # A node pays in the tokens of all rows that share the pass, so its price counts once for each of them.
+            node_cost=decoding * node_cost,
+            draft_cost=decoding * draft_cost,
         )

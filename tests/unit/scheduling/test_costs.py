@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paradraft.scheduling.costs import MAX_TOKENS, NODE_COST, PassCosts
+from paradraft.scheduling.costs import DRAFT_COST, MAX_TOKENS, NODE_COST, PassCosts
 
 
 def measured(passes: dict[int, float], times: int = 20) -> PassCosts:
@@ -16,12 +16,13 @@ def measured(passes: dict[int, float], times: int = 20) -> PassCosts:
 def test_unmeasured_costs_are_unknown_and_a_node_has_its_usual_price() -> None:
     costs = PassCosts()
     assert costs.seconds(1) is None
-    assert costs.node_cost(1) == NODE_COST
+    assert (costs.node_cost(1), costs.draft_cost(1)) == (NODE_COST, DRAFT_COST)
 
 
 def test_passes_on_a_line_are_priced_exactly() -> None:
-    costs = measured({1: 0.010, 5: 0.018, 9: 0.026})
-    assert costs.seconds(3) == pytest.approx(0.014)
+    costs = measured({1: 0.010, 3: 0.014, 9: 0.026})
+    assert costs.draft_cost(1) == pytest.approx(0.0)
+    assert costs.seconds(5) == pytest.approx(0.018)
     assert costs.seconds(20) == pytest.approx(0.048)
     assert costs.node_cost(1) == pytest.approx(0.2)
     assert costs.node_cost(9) == pytest.approx(0.002 / 0.026)
@@ -31,13 +32,21 @@ def test_passes_of_one_size_leave_a_node_at_its_usual_price() -> None:
     costs = measured({1: 0.010})
     assert costs.node_cost(1) == NODE_COST
     assert costs.seconds(1) == pytest.approx(0.010)
-    assert costs.seconds(5) == pytest.approx(0.010 * (1 + 4 * NODE_COST))
+    assert costs.seconds(5) == pytest.approx(0.010 * (1 + DRAFT_COST + 4 * NODE_COST))
+
+
+def test_one_token_alone_is_priced_apart_and_the_first_node_pays_the_difference() -> None:
+    costs = measured({1: 0.010, 2: 0.0125, 8: 0.0155})
+    assert costs.node_cost(1) == pytest.approx(0.05)
+    assert costs.draft_cost(1) == pytest.approx(0.2)
+    assert costs.draft_cost(4) == 0.0
+    assert costs.seconds(1) == pytest.approx(0.010)
 
 
 def test_noise_cannot_make_a_node_earn_or_a_pass_free() -> None:
-    costs = measured({1: 0.010, 8: 0.009})
-    assert costs.node_cost(1) == 0.0
-    assert costs.seconds(40) == pytest.approx(0.0095, rel=1e-3)
+    costs = measured({1: 0.010, 2: 0.010, 8: 0.009})
+    assert (costs.node_cost(1), costs.draft_cost(1)) == (0.0, 0.0)
+    assert costs.seconds(40) == pytest.approx(0.0095, rel=1e-2)
 
 
 def test_one_stall_moves_the_price_little() -> None:
@@ -45,13 +54,14 @@ def test_one_stall_moves_the_price_little() -> None:
     costs.observe(1, 5.0)
     seconds = costs.seconds(1)
     assert seconds is not None
-    assert seconds <= 0.0106
+    assert seconds <= 0.0107
 
 
 def test_a_lasting_change_is_learned() -> None:
-    costs = measured({1: 0.010, 8: 0.014}, times=30)
+    costs = measured({1: 0.010, 2: 0.012, 8: 0.014}, times=30)
     for _ in range(300):
         costs.observe(1, 0.018)
+        costs.observe(2, 0.019)
         costs.observe(8, 0.020)
     assert costs.seconds(1) == pytest.approx(0.018, rel=0.03)
     assert costs.seconds(8) == pytest.approx(0.020, rel=0.03)

@@ -107,5 +107,5 @@ def test_a_wide_tree_is_weighed_by_all_its_nodes() -> None:
 def test_a_priced_policy_passes_on_what_a_node_was_measured_to_cost() -> None:
     policy = PricedLength(gamma=4, nodes=4, costs=costs_of(0.02))
     assert policy.choose(0, None, 10).depth == 4
-    assert policy.node_cost(1) == pytest.approx(0.02)
-    assert FixedLength(gamma=4, nodes=4).node_cost(1) == 0.05
+    assert policy.prices(1) == pytest.approx((0.02, 0.0))
+    assert FixedLength(gamma=4, nodes=4).prices(1) == (0.05, 0.0)
