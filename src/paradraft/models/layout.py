@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.core.arrays import IntArray, join, starts_of
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.kv_store import Slots
-from paradraft.models.visibility import RowTokens, additive, visible_keys
-from paradraft.models.visibility import Window as Window
+from paradraft.models.slot_table import SlotTable
+from paradraft.models.visibility import RowTokens, Window, additive, visible_keys
 
 _MOST_FOLDED = 64  # tokens
 
@@ -70,41 +70,20 @@ class PassLayout:
 
 def lay_out(batch: Batch, proposal: Proposal, needs: LayoutNeeds) -> PassLayout:
     """Return the layout of a pass over these rows."""
-    pending, nodes = batch.num_pending, proposal.num_nodes
-    fed_starts = starts_of(pending + nodes)
-    starts = starts_of(batch.num_scored + nodes)
-    positions = _positions(batch, proposal, fed_starts)
-    slots, key_starts = _key_slots(batch, pending + nodes)
-    fed_slots = slots[_ranges(key_starts[:-1] + batch.context_len, pending + nodes)]
-    is_all_scored = starts[-1] == fed_starts[-1]
-    scored = None if is_all_scored else _ranges(fed_starts[1:] - np.diff(starts), np.diff(starts))
-    breaks = ints(np.flatnonzero(np.diff(slots) != 1))
-    rows = [
-        RowTokens(
-            context=int(batch.context_len[row]),
-            num_pending=int(pending[row]),
-            parents=proposal.parents[proposal.starts[row] : proposal.starts[row + 1]],
-            is_chain=not nodes[row] or proposal.is_chain(row),
-            positions=positions[fed_starts[row] : fed_starts[row + 1]],
-        )
-        for row in range(batch.num_rows)
-    ]
-    places = _KeyPlaces(slots=slots, starts=key_starts, breaks=breaks, device=needs.device)
+    nodes = proposal.num_nodes
+    fed_starts, starts = starts_of(batch.num_pending + nodes), starts_of(batch.num_scored + nodes)
+    rows = _row_tokens(batch, proposal)
+    tables = [SlotTable.of(batch, index, row.num_keys) for index, row in enumerate(rows)]
+    positions = join([row.positions for row in rows]) if len(rows) > 1 else rows[0].positions
     return PassLayout(
         fed_starts=fed_starts,
         starts=starts,
-        tokens=_index(_fed_tokens(batch, proposal, fed_starts), needs.device),
+        tokens=_index(_fed_tokens(batch, proposal), needs.device),
         positions=_index(positions, needs.device),
-        highest_position=int(positions.max(initial=0)),
-        slots=Slots.of(fed_slots, needs.device),
-        scored=None if scored is None else _index(scored, needs.device),
-        spans={
-            window: tuple(
-                _span(row, int(fed_starts[r]), places.of(r, row.first_key(window)), window, needs)
-                for r, row in enumerate(rows)
-            )
-            for window in needs.windows
-        },
+        highest_position=max(row.last_position for row in rows),
+        slots=_fed_slots(rows, tables, needs.device),
+        scored=_scored(fed_starts, starts, needs.device),
+        spans={window: _spans(rows, tables, window, needs) for window in needs.windows},
     )
 
 
@@ -112,65 +91,60 @@ def _index(values: IntArray, device: torch.device) -> Tensor:
     return torch.from_numpy(values.astype(np.int64)).to(device)
 
 
-def _ranges(firsts: IntArray, counts: IntArray) -> IntArray:
-    """Concatenate first .. first + count for each pair."""
-    if len(counts) == 1:  # the usual case deserves the short way: the general one takes 6 us more
-        first, count = int(firsts[0]), int(counts[0])
-        return np.arange(first, first + count, dtype=np.int32)
-    starts = starts_of(counts)
-    return ints(np.arange(starts[-1], dtype=np.int32) + np.repeat(firsts - starts[:-1], counts))
+def _row_tokens(batch: Batch, proposal: Proposal) -> list[RowTokens]:
+    contexts, starts, node_starts = batch.context_len.tolist(), batch.starts.tolist(), proposal.starts.tolist()
+    rows = []
+    for row, context in enumerate(contexts):
+        nodes = slice(node_starts[row], node_starts[row + 1])
+        has_nodes = nodes.stop > nodes.start
+        rows.append(
+            RowTokens.of(
+                context=context,
+                num_pending=starts[row + 1] - starts[row],
+                parents=proposal.parents[nodes],
+                depths=proposal.depths[nodes],
+                is_chain=not has_nodes or proposal.is_chain(row),
+            )
+        )
+    return rows
 
 
-def _node_places(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
-    """Return where the draft nodes stand among the fed tokens, [N]."""
-    return _ranges(fed_starts[:-1] + batch.num_pending, proposal.num_nodes)
-
-
-def _fed_tokens(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
+def _fed_tokens(batch: Batch, proposal: Proposal) -> IntArray:
     if not len(proposal.tokens):
         return batch.tokens
-    tokens = np.empty(fed_starts[-1], dtype=np.int32)
-    tokens[_ranges(fed_starts[:-1], batch.num_pending)] = batch.tokens
-    tokens[_node_places(batch, proposal, fed_starts)] = proposal.tokens
-    return tokens
+    parts: list[IntArray] = []
+    for row in range(batch.num_rows):
+        parts += [batch.pending(row), proposal.tokens[proposal.starts[row] : proposal.starts[row + 1]]]
+    return join(parts)
 
 
-def _positions(batch: Batch, proposal: Proposal, fed_starts: IntArray) -> IntArray:
-    """Return the position of each fed token, [T]: a node's is that of its depth."""
-    positions = _ranges(batch.context_len, ints(np.diff(fed_starts)))
-    if len(proposal.tokens):
-        last_pending = np.repeat(batch.context_len + batch.num_pending - 1, proposal.num_nodes)
-        positions[_node_places(batch, proposal, fed_starts)] = last_pending + proposal.depths
-    return positions
+def _fed_slots(rows: list[RowTokens], tables: list[SlotTable], device: torch.device) -> Slots:
+    if len(rows) == 1:
+        return tables[0].slots(rows[0].context, rows[0].num_keys, device)
+    parts = [table.numbers(row.context, row.num_keys) for row, table in zip(rows, tables, strict=True)]
+    return Slots.of(join(parts), device)
 
 
-def _key_slots(batch: Batch, num_fed: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the slots of all keys of each row in logical order, and the starts of the rows in them."""
-    num_keys = batch.context_len + num_fed
-    logical = _ranges(np.zeros_like(num_keys), num_keys)
-    pages = np.repeat(batch.page_starts[:-1], num_keys) + logical // batch.page_size
-    return ints(batch.pages[pages] * batch.page_size + logical % batch.page_size), starts_of(num_keys)
+def _scored(fed_starts: IntArray, starts: IntArray, device: torch.device) -> Tensor | None:
+    """Return where the scored positions stand among the fed tokens: the last of each row; None if that is all."""
+    if starts[-1] == fed_starts[-1]:
+        return None
+    counts = np.diff(starts)
+    shift = np.repeat(fed_starts[1:] - starts[1:], counts)
+    return torch.from_numpy(np.arange(len(shift)) + shift).to(device)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _KeyPlaces:
-    """The slots of all rows; `breaks` are the indices after which slots are not consecutive."""
-
-    slots: IntArray
-    starts: IntArray
-    breaks: IntArray
-    device: torch.device
-
-    def of(self, row: int, first_key: int) -> Slots:
-        """Return the slots of a row's keys from logical index first_key on."""
-        low, high = int(self.starts[row]) + first_key, int(self.starts[row + 1])
-        if np.searchsorted(self.breaks, low) == np.searchsorted(self.breaks, high - 1):
-            return Slots(first=int(self.slots[low]), count=high - low)
-        return Slots.of(self.slots[low:high], self.device)
+def _spans(rows: list[RowTokens], tables: list[SlotTable], window: Window, needs: LayoutNeeds) -> tuple[RowSpan, ...]:
+    spans, first = [], 0
+    for row, table in zip(rows, tables, strict=True):
+        keys = table.slots(row.first_key(window), row.num_keys, needs.device)
+        spans.append(_span(row, first, keys, window, needs))
+        first += row.num_fed
+    return tuple(spans)
 
 
 def _span(row: RowTokens, first: int, keys: Slots, window: Window, needs: LayoutNeeds) -> RowSpan:
-    num_fed = len(row.positions)
+    num_fed = row.num_fed
     is_causal = num_fed > 1 and row.is_chain and keys.count == num_fed and not row.is_cut(window)
     is_plain = num_fed == 1 or is_causal
     is_folded = num_fed == 1 or (not is_plain and num_fed <= _MOST_FOLDED)

@@ -16,18 +16,18 @@ class RmsNorm:
         self._weight = weight
         self._eps = eps
         self._shape = (weight.shape[0],)
-        self._mirrored_weight = torch.cat([weight, weight])
-        self._mirrored_shape = (2 * weight.shape[0],)
+        self._both_weights = torch.stack([weight, weight])
+        self._signs = torch.tensor([[1.0], [-1.0]], dtype=weight.dtype, device=weight.device)
         self._is_cpu = weight.device.type == "cpu"
 
     def __call__(self, lines: Tensor) -> Tensor:
         """Return the norm of lines [..., C].
 
-        On a CPU torch composes this norm of eight operators, while layer norm is one. A line followed by its own
-        negative has mean 0 and, as variance, the mean square, so for few tokens that takes half the time.
+        On a CPU torch composes this norm of eight operators, while layer norm is one. A line and its own negative
+        together have mean 0 and, as variance, the mean square, so for few tokens that takes half the time.
         """
         if not self._is_cpu or lines.shape[0] > _FEW_TOKENS:
             return functional.rms_norm(lines, self._shape, self._weight, self._eps)
-        mirrored = torch.cat((lines, -lines), dim=-1)
-        normed = torch.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self._eps)
-        return normed.narrow(-1, 0, self._shape[0])
+        mirrored = lines.unsqueeze(-2) * self._signs
+        normed = torch.layer_norm(mirrored, self._both_weights.shape, self._both_weights, None, self._eps)
+        return normed.select(-2, 0)

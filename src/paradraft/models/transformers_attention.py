@@ -15,7 +15,8 @@ from transformers import AttentionInterface
 
 from paradraft.models.attention import AttentionTerms, attend, attention_entropy
 from paradraft.models.kv_store import KvStore
-from paradraft.models.layout import PassLayout, Window
+from paradraft.models.layout import PassLayout
+from paradraft.models.visibility import Window
 
 PAGED = "paradraft_paged"
 

@@ -25,6 +25,32 @@ class RowTokens:
     parents: IntArray  # of the nodes; -1: the last pending token
     is_chain: bool
     positions: IntArray  # [M]
+    last_position: int
+
+    @staticmethod
+    def of(*, context: int, num_pending: int, parents: IntArray, depths: IntArray, is_chain: bool) -> RowTokens:
+        """Work out the positions: a node's is that of its depth."""
+        known = context + num_pending
+        pending = np.arange(context, known, dtype=np.int32)
+        has_nodes = len(depths) > 0
+        return RowTokens(
+            context=context,
+            num_pending=num_pending,
+            parents=parents,
+            is_chain=is_chain,
+            positions=np.concatenate([pending, depths + np.int32(known - 1)]) if has_nodes else pending,
+            last_position=known - 1 + (int(depths.max()) if has_nodes else 0),
+        )
+
+    @property
+    def num_fed(self) -> int:
+        """Return M."""
+        return len(self.positions)
+
+    @property
+    def num_keys(self) -> int:
+        """Return L."""
+        return self.context + len(self.positions)
 
     def first_key(self, window: Window) -> int:
         """Return the logical index of the first key that any fed token sees."""
@@ -32,15 +58,14 @@ class RowTokens:
 
     def is_cut(self, window: Window) -> bool:
         """Whether the window hides a key behind first_key from some fed token."""
-        return window is not None and int(self.positions.max()) - self.first_key(window) >= window
+        return window is not None and self.last_position - self.first_key(window) >= window
 
 
 def visible_keys(row: RowTokens, window: Window) -> BoolArray:
     """Return which keys first_key .. L each fed token of the row sees, [M, L - first_key]."""
     first, known = row.first_key(window), row.context + row.num_pending
-    num_keys = row.context + len(row.positions)
-    logical = np.arange(first, num_keys, dtype=np.int32)
-    visible = logical[None, :] <= np.arange(row.context, num_keys, dtype=np.int32)[:, None]
+    logical = np.arange(first, row.num_keys, dtype=np.int32)
+    visible = logical[None, :] <= logical[row.context - first :, None]
     if not row.is_chain:
         visible[row.num_pending :, known - first :] = _ancestors(row.parents)
     if window is not None and row.is_cut(window):
