@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import is_cached
-from paradraft.models.gguf_file import read_gguf
+from paradraft.models.gguf.file import read_gguf
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.tiny import byte_level_tokenizer, write_tiny_model
 from support.foreign_models import foreign_model

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import torch
 
 from paradraft.core.ports import Needs, Target
+from paradraft.models.foreign.runner import TransformersRunner, load_foreign
 from paradraft.models.runner import TorchRunner
 from paradraft.models.tiny import tiny_config, tiny_tensors
-from paradraft.models.transformers_runner import TransformersRunner, load_foreign
 from support.foreign_models import VOCAB_SIZE, foreign_model
 from support.stub_target import StubTarget, hashed_law
 

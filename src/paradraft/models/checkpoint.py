@@ -12,9 +12,9 @@ from paradraft.hub.digests import combined_digest
 from paradraft.hub.remote import fetch_snapshot, parse_name
 from paradraft.hub.wheels import Progress
 from paradraft.models.config_check import check_config
-from paradraft.models.folder_files import find_weights, read_json, read_optional_json
-from paradraft.models.folder_weights import read_folder
-from paradraft.models.gguf_file import read_gguf
+from paradraft.models.folder.files import find_weights, read_json, read_optional_json
+from paradraft.models.folder.weights import read_folder
+from paradraft.models.gguf.file import read_gguf
 from paradraft.models.weight_map import WeightMap
 
 

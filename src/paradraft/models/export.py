@@ -18,7 +18,7 @@ from paradraft.hub.digests import compute_digest
 from paradraft.models.checkpoint import Checkpoint
 from paradraft.models.device import DTYPES
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.folder_files import SAFETENSORS
+from paradraft.models.folder.files import SAFETENSORS
 
 HASHES = "hashes.json"
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}

@@ -95,7 +95,7 @@ def _build_target(checkpoint: Checkpoint, build: _Build) -> Target:
 
 
 def _build_foreign(checkpoint: Checkpoint, build: _Build) -> Target:
-    from paradraft.models.transformers_runner import TransformersRunner, load_foreign  # takes a second to import
+    from paradraft.models.foreign.runner import TransformersRunner, load_foreign  # takes a second to import
 
     model = load_foreign(
         checkpoint.config,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.folder_tokenizer import read_folder_tokenizer
-from paradraft.models.gguf_tokenizer import read_gguf_tokenizer
+from paradraft.models.folder.tokenizer import read_folder_tokenizer
+from paradraft.models.gguf.tokenizer import read_gguf_tokenizer
 
 
 def load_tokenizer(path: str | Path) -> FastTokenizer:

@@ -15,7 +15,7 @@ from paradraft.core.errors import ModelError
 from paradraft.models import export
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.export import Exported, export_model
-from paradraft.models.gguf_file import map_file
+from paradraft.models.gguf.file import map_file
 from paradraft.models.load import load_model
 from paradraft.models.tiny import write_tiny_model
 from paradraft.models.tokenizer import load_tokenizer

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from paradraft.core.errors import ModelError
-from paradraft.models.folder_files import find_weights
-from paradraft.models.folder_weights import read_folder
+from paradraft.models.folder.files import find_weights
+from paradraft.models.folder.weights import read_folder
 from paradraft.models.weight_map import WeightMap
 
 A = {"a.weight": torch.arange(6.0).reshape(2, 3), "shared.bias": torch.ones(3)}

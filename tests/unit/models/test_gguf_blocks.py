@@ -7,8 +7,8 @@ import pytest
 import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from paradraft.models.gguf_blocks import dequantize, read_tensor
-from paradraft.models.gguf_file import map_file
+from paradraft.models.gguf.blocks import dequantize, read_tensor
+from paradraft.models.gguf.file import map_file
 from support.gguf_files import TINY, write_gguf
 from support.slow_blocks import SCALES_AT, decode_block
 

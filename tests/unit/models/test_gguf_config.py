@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_file import read_gguf
-from paradraft.models.gguf_rope import llama3_factors
+from paradraft.models.gguf.file import read_gguf
+from paradraft.models.gguf.rope import llama3_factors
 from support.gguf_files import TINY, gguf_tensors, tiny_weights, write_gguf
 
 TENSORS = gguf_tensors(tiny_weights())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_file import read_gguf, separate_halves
+from paradraft.models.gguf.file import read_gguf, separate_halves
 from support.gguf_files import TINY, gguf_tensors, interleave, tiny_weights, write_gguf
 
 

@@ -8,8 +8,8 @@ import pytest
 from gguf.constants import GGMLQuantizationType
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_file import map_file
-from paradraft.models.gguf_header import SUPPORTED_TYPES, read_header
+from paradraft.models.gguf.file import map_file
+from paradraft.models.gguf.header import SUPPORTED_TYPES, read_header
 from support.gguf_files import TINY, write_gguf
 
 VALUES = np.arange(128, dtype=np.float32).reshape(2, 64)

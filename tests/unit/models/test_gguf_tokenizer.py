@@ -9,7 +9,7 @@ import pytest
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import asset_path, is_cached
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.gguf_pretokenizers import CUTS
+from paradraft.models.gguf.pretokenizers import CUTS
 from paradraft.models.tokenizer import load_tokenizer
 from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 

@@ -9,10 +9,10 @@ import torch
 from transformers import PreTrainedModel
 
 from paradraft.core.errors import ModelError
-from paradraft.models.transformers_attention import PAGED, LayerPlace
-from paradraft.models.transformers_check import CHECK_PAGE_SIZE, CHECK_PAGES, check_against_eager
-from paradraft.models.transformers_runner import ForeignModel, TransformersRunner
-from paradraft.models.transformers_survey import survey
+from paradraft.models.foreign.attention import PAGED, LayerPlace
+from paradraft.models.foreign.check import CHECK_PAGE_SIZE, CHECK_PAGES, check_against_eager
+from paradraft.models.foreign.runner import ForeignModel, TransformersRunner
+from paradraft.models.foreign.survey import survey
 from paradraft.models.visibility import Window
 from support.foreign_models import foreign_model
 

@@ -6,7 +6,7 @@ import pytest
 from transformers import CONFIG_MAPPING
 
 from paradraft.core.errors import ModelError
-from paradraft.models.transformers_config import max_positions, read_foreign_config
+from paradraft.models.foreign.config import max_positions, read_foreign_config
 from support.foreign_models import FOREIGN
 
 

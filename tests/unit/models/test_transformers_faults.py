@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from paradraft.models.transformers_faults import raise_if_memory, told
+from paradraft.models.foreign.faults import raise_if_memory, told
 
 
 @pytest.mark.parametrize(

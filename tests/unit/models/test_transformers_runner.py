@@ -12,7 +12,7 @@ from paradraft.core.arrays import FloatArray
 from paradraft.core.errors import ProtocolError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Proposal
-from paradraft.models.transformers_runner import RUNNER, TransformersRunner, load_foreign
+from paradraft.models.foreign.runner import RUNNER, TransformersRunner, load_foreign
 from support.foreign_models import FOREIGN, VOCAB_SIZE, foreign_model, plain_logits
 from support.passes import Row, Tree, batch_of, proposal_of
 from support.targets import NUM_PAGES, PAGE_SIZE, TAPS, foreign

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from paradraft.core.errors import ModelError
+from paradraft.models.foreign.survey import survey
 from paradraft.models.kv_store import KvShape
-from paradraft.models.transformers_survey import survey
 from support.foreign_models import foreign_model
 
 

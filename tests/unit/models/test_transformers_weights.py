@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
 from paradraft.core.errors import ModelError
-from paradraft.models.transformers_config import read_foreign_config
-from paradraft.models.transformers_weights import build_module
+from paradraft.models.foreign.config import read_foreign_config
+from paradraft.models.foreign.weights import build_module
 from support.foreign_models import foreign_model, plain_logits
 
 TEXT = [3, 14, 15, 9, 26, 5]

@@ -18,15 +18,15 @@ from paradraft.core.errors import ProtocolError
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.device import dtype_name
+from paradraft.models.foreign.attention import PAGED, ForeignPass
+from paradraft.models.foreign.check import CHECK_PAGE_SIZE, CHECK_PAGES, check_against_eager
+from paradraft.models.foreign.config import max_positions, read_foreign_config
+from paradraft.models.foreign.survey import Survey, survey
+from paradraft.models.foreign.taps import check_layers, hook_taps
+from paradraft.models.foreign.weights import build_module
 from paradraft.models.kv_store import KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
 from paradraft.models.scores import DoneTicket, TensorScores
-from paradraft.models.transformers_attention import PAGED, ForeignPass
-from paradraft.models.transformers_check import CHECK_PAGE_SIZE, CHECK_PAGES, check_against_eager
-from paradraft.models.transformers_config import max_positions, read_foreign_config
-from paradraft.models.transformers_survey import Survey, survey
-from paradraft.models.transformers_taps import check_layers, hook_taps
-from paradraft.models.transformers_weights import build_module
 
 RUNNER = "transformers (eager modules), slower than the built-in decoder"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_blocks import read_tensor
-from paradraft.models.gguf_config import config_of
-from paradraft.models.gguf_fields import Config
-from paradraft.models.gguf_header import GgufHeader, TensorRecord, read_header
+from paradraft.models.gguf.blocks import read_tensor
+from paradraft.models.gguf.config import config_of
+from paradraft.models.gguf.fields import Config
+from paradraft.models.gguf.header import GgufHeader, TensorRecord, read_header
 from paradraft.models.weight_map import Reader, WeightMap
 
 ROPE_FACTORS = "rope_freqs.weight"

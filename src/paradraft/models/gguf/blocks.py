@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from paradraft.models.gguf_header import TensorRecord
+from paradraft.models.gguf.header import TensorRecord
 
 _PLAIN = {
     GGMLQuantizationType.F32: torch.float32,

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 
 from paradraft.core.errors import ModelError
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.folder_files import read_optional_json
+from paradraft.models.folder.files import read_optional_json
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _EXTRA = ("additional_special_tokens", "extra_special_tokens")

@@ -11,9 +11,9 @@ from tokenizers.processors import TemplateProcessing
 
 from paradraft.core.errors import ModelError
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.gguf_file import map_file
-from paradraft.models.gguf_pretokenizers import cut_named, pre_tokenizer_of
-from paradraft.models.gguf_vocabulary import GgufVocabulary, TokenType, read_vocabulary
+from paradraft.models.gguf.file import map_file
+from paradraft.models.gguf.pretokenizers import cut_named, pre_tokenizer_of
+from paradraft.models.gguf.vocabulary import GgufVocabulary, TokenType, read_vocabulary
 
 _SPACE_MARK = "\u2581"
 _ROLES = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}

@@ -13,7 +13,7 @@ from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
 from paradraft.core.errors import ModelError
 from paradraft.core.ports import Target
 from paradraft.core.records import Batch, Proposal
-from paradraft.models.transformers_faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
+from paradraft.models.foreign.faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
 
 CHECK_PAGES, CHECK_PAGE_SIZE = 5, 4
 _PAGES = ints([3, 0, 4])  # out of order on purpose

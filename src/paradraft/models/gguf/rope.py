@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from paradraft.core.arrays import DoubleArray, FloatArray
-from paradraft.models.gguf_fields import Config, Fields
+from paradraft.models.gguf.fields import Config, Fields
 
 _DEFAULT_BASE = 10000.0
 # Files keep llama3 scaling as one factor per frequency; every published model has these constants.

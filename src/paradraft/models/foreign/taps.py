@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from paradraft.core.errors import ProtocolError
-from paradraft.models.transformers_attention import ForeignPass
+from paradraft.models.foreign.attention import ForeignPass
 
 EMBEDDING = -1
 

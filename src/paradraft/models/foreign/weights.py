@@ -12,8 +12,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from paradraft.core.errors import ModelError
-from paradraft.models.transformers_config import architecture_of
-from paradraft.models.transformers_faults import FOREIGN_FAULTS, raise_if_memory, told
+from paradraft.models.foreign.config import architecture_of
+from paradraft.models.foreign.faults import FOREIGN_FAULTS, raise_if_memory, told
 
 _DAMAGED = "Download the model again, or choose weights that fit this config.json."
 

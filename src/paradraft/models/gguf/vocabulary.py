@@ -7,7 +7,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_header import GgufHeader, Value
+from paradraft.models.gguf.header import GgufHeader, Value
 
 _ID_KEYS = ("bos", "eos", "eot", "eom", "unknown", "padding")
 

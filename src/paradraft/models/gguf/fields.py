@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_header import Value
+from paradraft.models.gguf.header import Value
 
 Config = dict[str, object]
 

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from paradraft.core.errors import ModelError
-from paradraft.models.folder_files import WeightFiles
+from paradraft.models.folder.files import WeightFiles
 from paradraft.models.weight_map import Reader, WeightMap
 
 _DTYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from paradraft.core.arrays import FloatArray
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf_fields import Config, Fields
-from paradraft.models.gguf_header import GgufHeader, Value
-from paradraft.models.gguf_rope import rope_of
+from paradraft.models.gguf.fields import Config, Fields
+from paradraft.models.gguf.header import GgufHeader, Value
+from paradraft.models.gguf.rope import rope_of
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",

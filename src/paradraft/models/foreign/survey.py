@@ -16,9 +16,9 @@ from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from paradraft.core.errors import ModelError
+from paradraft.models.foreign.attention import LayerPlace
+from paradraft.models.foreign.faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
 from paradraft.models.kv_store import KvShape
-from paradraft.models.transformers_attention import LayerPlace
-from paradraft.models.transformers_faults import FOREIGN_FAULTS, OTHER_MODEL, raise_if_memory, told
 from paradraft.models.visibility import Window
 
 SURVEYED = "paradraft_survey"
