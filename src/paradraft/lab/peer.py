@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.results import Completion, GenerationResult, GenerationStats
+from paradraft.models.foreign.quiet import quietly
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -22,9 +23,10 @@ class TransformersPeer:
 
     def __init__(self, folder: Path, *, dtype: str, device: str = "cpu") -> None:
         """Load a folder of config and safetensors weights; remote code stays off."""
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=_DTYPES[dtype], local_files_only=True, trust_remote_code=False
-        )
+        with quietly():
+            model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=_DTYPES[dtype], local_files_only=True, trust_remote_code=False
+            )
         self._model = torch.nn.Module.to(model, device)
         self._device = device
 

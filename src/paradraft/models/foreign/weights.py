@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
-from transformers.utils import logging as transformers_logging
 
 from paradraft.core.errors import ModelError
 from paradraft.models.foreign.config import architecture_of
 from paradraft.models.foreign.faults import FOREIGN_FAULTS, raise_if_memory, told
+from paradraft.models.foreign.quiet import quietly
 
 _DAMAGED = "Download the model again, or choose weights that fit this config.json."
 
@@ -23,7 +22,7 @@ def build_module(
 ) -> PreTrainedModel:
     """Return the model, ready to run; raise ModelError if a weight is missing, foreign or misshapen."""
     kind = str(config.model_type)
-    with _quiet():
+    with quietly():
         try:
             loaded = architecture_of(config).from_pretrained(
                 None,
@@ -43,21 +42,6 @@ def build_module(
     _check_report(kind, report)
     nn.Module.to(model, device).requires_grad_(False)
     return model
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' progress bar and loading report off the terminal; faults come back as errors."""
-    verbosity = transformers_logging.get_verbosity()
-    had_bar = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if had_bar:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _check_report(kind: str, report: Mapping[str, Collection[object]]) -> None:
