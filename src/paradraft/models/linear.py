@@ -42,7 +42,7 @@ class GatedPair(Protocol):
 class Kernels:
     """How linear layers of one model are run, and why not faster if so."""
 
-    reorder: Callable[[Tensor], Tensor] | None
+    reorder: Callable[[Tensor, int | None], Tensor] | None  # weight, and the number of tokens to suit
     note: str
 
     def layer(self, weight: Tensor, bias: Tensor | None) -> Linear:
@@ -50,12 +50,13 @@ class Kernels:
         widens = weight.shape[0] > weight.shape[1]
         if self.reorder is None or (weight.dtype == torch.float32 and not widens):
             return PlainLinear(weight, bias)
-        return ReorderedLinear(self.reorder(weight), bias)
+        return ReorderedLinear(self.reorder(weight, _suited_to(weight)), bias)
 
     def gated(self, gate: tuple[Tensor, Tensor | None], up: tuple[Tensor, Tensor | None]) -> GatedPair:
         """Return the pair for the weights [F, I] and biases [F] of gate and up."""
         if self.reorder is not None and gate[0].dtype == torch.bfloat16:
-            return FusedGatedPair((self.reorder(gate[0]), gate[1]), (self.reorder(up[0]), up[1]))
+            suited = _suited_to(gate[0])
+            return FusedGatedPair((self.reorder(gate[0], suited), gate[1]), (self.reorder(up[0], suited), up[1]))
         bias = None if gate[1] is None or up[1] is None else torch.cat([gate[1], up[1]])
         return JoinedGatedPair(self.layer(torch.cat([gate[0], up[0]]), bias))
 
@@ -138,8 +139,17 @@ def choose_kernels(dtype: torch.dtype, device: torch.device) -> Kernels:
     return Kernels(reorder=_reorder, note="linear layers by oneDNN with reordered weights")
 
 
-def _reorder(weight: Tensor) -> Tensor:
-    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)  # noqa: SLF001  # no public name
+def _suited_to(weight: Tensor) -> int | None:
+    """Return the number of tokens to lay a weight out for, None for oneDNN's choice.
+
+    Laid out for one token, bf16 layers take a tenth less time up to 32 tokens and up to a tenth more for some
+    hundreds; layers that narrow would take a third more there. fp32 would not be reordered at all.
+    """
+    return 1 if weight.dtype == torch.bfloat16 and weight.shape[0] >= weight.shape[1] else None
+
+
+def _reorder(weight: Tensor, num_tokens: int | None) -> Tensor:
+    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, num_tokens)  # noqa: SLF001  # no public name
     return reordered
 
 
@@ -147,8 +157,8 @@ def _try_out(dtype: torch.dtype) -> None:
     """Raise if an operator is missing, does not run, or does not compute what the plain layer does."""
     weight = torch.arange(-24.0, 24.0).view(6, 8).to(dtype) / 8
     inputs, residual = torch.ones(2, 8, dtype=dtype), torch.ones(2, 6, dtype=dtype)
-    layer, plain = ReorderedLinear(_reorder(weight), None), PlainLinear(weight, None)
-    gated = FusedGatedPair((_reorder(weight), None), (_reorder(weight), None))
+    layer, plain = ReorderedLinear(_reorder(weight, None), None), PlainLinear(weight, None)
+    gated = FusedGatedPair((_reorder(weight, 1), None), (_reorder(weight, 1), None))
     joined = JoinedGatedPair(PlainLinear(torch.cat([weight, weight]), None))
     pairs = (
         (layer(inputs), plain(inputs)),

@@ -7,10 +7,15 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 _FEW_TOKENS = 16
+_TILE = 128  # tokens
 
 
 class RmsNorm:
-    """Divides each line by its root mean square and multiplies by a weight."""
+    """Divides each line by its root mean square and multiplies by a weight.
+
+    Torch composes this norm of eight operators on a CPU. Two other ways to the same values are measured to be faster:
+    half the time for few tokens, two thirds of it for many.
+    """
 
     def __init__(self, weight: Tensor, eps: float) -> None:
         self._weight = weight
@@ -18,16 +23,29 @@ class RmsNorm:
         self._shape = (weight.shape[0],)
         self._both_weights = torch.stack([weight, weight])
         self._signs = torch.tensor([[1.0], [-1.0]], dtype=weight.dtype, device=weight.device)
+        self._wide_weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
         self._is_cpu = weight.device.type == "cpu"
+        self._many_tokens = _TILE if weight.dtype.itemsize < 4 else 2 * _TILE + 1  # from here on tiles pay
 
     def __call__(self, lines: Tensor) -> Tensor:
-        """Return the norm of lines [..., C].
+        """Return the norm of lines [T, ..., C]."""
+        if self._is_cpu and lines.shape[0] <= _FEW_TOKENS:
+            return self._mirrored(lines)
+        if self._is_cpu and lines.shape[0] >= self._many_tokens:
+            return self._tiled(lines)
+        return functional.rms_norm(lines, self._shape, self._weight, self._eps)
 
-        On a CPU torch composes this norm of eight operators, while layer norm is one. A line and its own negative
-        together have mean 0 and, as variance, the mean square, so for few tokens that takes half the time.
-        """
-        if not self._is_cpu or lines.shape[0] > _FEW_TOKENS:
-            return functional.rms_norm(lines, self._shape, self._weight, self._eps)
+    def _mirrored(self, lines: Tensor) -> Tensor:
+        """A line and its own negative have mean 0 and, as variance, the mean square: layer norm is one operator."""
         mirrored = lines.unsqueeze(-2) * self._signs
         normed = torch.layer_norm(mirrored, self._both_weights.shape, self._both_weights, None, self._eps)
         return normed.select(-2, 0)
+
+    def _tiled(self, lines: Tensor) -> Tensor:
+        """Work on tiles that stay in a core's cache between the operators."""
+        normed = torch.empty(lines.shape, dtype=lines.dtype)
+        for first in range(0, lines.shape[0], _TILE):
+            wide = lines[first : first + _TILE].to(self._wide_weight.dtype)
+            scale = torch.linalg.vecdot(wide, wide).div_(self._shape[0]).add_(self._eps).rsqrt_()
+            normed[first : first + _TILE] = (wide * scale.unsqueeze(-1)).mul_(self._wide_weight)
+        return normed

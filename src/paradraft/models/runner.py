@@ -20,6 +20,7 @@ from paradraft.models.pass_check import check_pass
 from paradraft.models.scores import DoneTicket, TensorScores
 
 NO_NEEDS = Needs(sources=())
+_LARGEST_ADAPTED = 31 * 2**20
 
 
 class TorchRunner:
@@ -53,6 +54,7 @@ class TorchRunner:
         self._store = KvStore(
             shape, num_pages=num_pages, page_size=page_size, dtype=decoder.dtype, device=decoder.device
         )
+        _keep_freed_memory()
         self._taps = _taps(needs or NO_NEEDS, config.num_layers)
         self._layout_needs = LayoutNeeds(
             windows=tuple(dict.fromkeys(config.windows)),
@@ -97,6 +99,14 @@ class TorchRunner:
         """Free weights and cache."""
         self._decoder = None
         self._store.close()
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep what operators free: it gives back blocks larger than any it has seen freed, up to 32 MB.
+
+    Without this, operators on some megabytes spend most of their time in page faults (512 tokens: 1.7 ms, not 0.5).
+    """
+    torch.empty(_LARGEST_ADAPTED, dtype=torch.uint8)
 
 
 def _taps(needs: Needs, num_layers: int) -> Taps:

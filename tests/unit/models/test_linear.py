@@ -75,7 +75,7 @@ def test_weights_are_reordered_where_that_was_measured_to_pay():
 
 @pytest.mark.parametrize("error", [AttributeError("no operator of that name"), RuntimeError("not built in\nmore")])
 def test_a_build_without_the_operators_runs_plain_layers_and_says_why(monkeypatch, error):
-    def missing(_: torch.Tensor) -> torch.Tensor:
+    def missing(*_: object) -> torch.Tensor:
         raise error
 
     monkeypatch.setattr(linear, "_reorder", missing)
@@ -88,7 +88,7 @@ def test_a_build_without_the_operators_runs_plain_layers_and_says_why(monkeypatc
 
 
 def test_operators_that_compute_something_else_are_not_used(monkeypatch):
-    monkeypatch.setattr(linear, "_reorder", lambda weight: torch.ops.mkldnn._reorder_linear_weight(weight * 2, None))
+    monkeypatch.setattr(linear, "_reorder", lambda weight, _: torch.ops.mkldnn._reorder_linear_weight(weight * 2, None))
     assert "differ" in choose_kernels(torch.float32, CPU).note
 
 

@@ -9,7 +9,9 @@ from paradraft.models.norms import RmsNorm
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 6e-3), (torch.float64, 1e-12)]
 )
-@pytest.mark.parametrize("shape", [(1, 48), (7, 48), (16, 48), (17, 48), (100, 48), (3, 4, 16)])
+@pytest.mark.parametrize(
+    "shape", [(1, 48), (7, 48), (16, 48), (17, 48), (100, 48), (128, 48), (300, 48), (3, 4, 16), (130, 4, 16)]
+)
 @pytest.mark.parametrize("outlier", [0.0, 3000.0])
 def test_lines_are_divided_by_their_root_mean_square(dtype, tolerance, shape, outlier):
     torch.manual_seed(0)
