@@ -6,15 +6,14 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-_FEW_TOKENS = 16
-_TILE = 128  # tokens
+_FEW_TOKENS = 12
 
 
 class RmsNorm:
     """Divides each line by its root mean square and multiplies by a weight.
 
     Torch composes this norm of eight operators on a CPU. Two other ways to the same values are measured to be faster:
-    half the time for few tokens, two thirds of it for many.
+    half the time for few tokens, five sixths of it for many.
     """
 
     def __init__(self, weight: Tensor, eps: float) -> None:
@@ -25,15 +24,12 @@ class RmsNorm:
         self._signs = torch.tensor([[1.0], [-1.0]], dtype=weight.dtype, device=weight.device)
         self._wide_weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
         self._is_cpu = weight.device.type == "cpu"
-        self._many_tokens = _TILE if weight.dtype.itemsize < 4 else 2 * _TILE + 1  # from here on tiles pay
 
     def __call__(self, lines: Tensor) -> Tensor:
         """Return the norm of lines [T, ..., C]."""
-        if self._is_cpu and lines.shape[0] <= _FEW_TOKENS:
-            return self._mirrored(lines)
-        if self._is_cpu and lines.shape[0] >= self._many_tokens:
-            return self._tiled(lines)
-        return functional.rms_norm(lines, self._shape, self._weight, self._eps)
+        if not self._is_cpu:
+            return functional.rms_norm(lines, self._shape, self._weight, self._eps)
+        return self._mirrored(lines) if lines.shape[0] <= _FEW_TOKENS else self._wide(lines)
 
     def _mirrored(self, lines: Tensor) -> Tensor:
         """A line and its own negative have mean 0 and, as variance, the mean square: layer norm is one operator."""
@@ -41,11 +37,7 @@ class RmsNorm:
         normed = torch.layer_norm(mirrored, self._both_weights.shape, self._both_weights, None, self._eps)
         return normed.select(-2, 0)
 
-    def _tiled(self, lines: Tensor) -> Tensor:
-        """Work on tiles that stay in a core's cache between the operators."""
-        normed = torch.empty(lines.shape, dtype=lines.dtype)
-        for first in range(0, lines.shape[0], _TILE):
-            wide = lines[first : first + _TILE].to(self._wide_weight.dtype)
-            scale = torch.linalg.vecdot(wide, wide).div_(self._shape[0]).add_(self._eps).rsqrt_()
-            normed[first : first + _TILE] = (wide * scale.unsqueeze(-1)).mul_(self._wide_weight)
-        return normed
+    def _wide(self, lines: Tensor) -> Tensor:
+        wide = lines.to(self._wide_weight.dtype)
+        scale = torch.linalg.vecdot(wide, wide).div_(self._shape[0]).add_(self._eps).rsqrt_()
+        return (wide * scale.unsqueeze(-1)).mul_(self._wide_weight).to(lines.dtype)
