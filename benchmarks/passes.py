@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
+import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +26,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 from paradraft.core.arrays import ints, starts_of
 from paradraft.core.records import Batch, Proposal, RowSampling
 from paradraft.core.sampling import SamplingParams
+from paradraft.lab.machine import read_bandwidth
+from paradraft.lab.provenance import gather
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.device import DTYPES
 from paradraft.models.runner import TorchRunner
@@ -122,22 +125,32 @@ def report(label: str, timings: Timings) -> dict[str, float]:
         f"{ratio:5.2f}x ({min(theirs) / min(ours):4.2f}x)",
         flush=True,
     )
-    return {"ours_ms": median(ours), "theirs_ms": median(theirs), "ratio": ratio}
+    return {
+        "ours_ms": round(median(ours), 3),
+        "ours_least_ms": round(min(ours), 3),
+        "theirs_ms": round(median(theirs), 3),
+        "theirs_least_ms": round(min(theirs), 3),
+        "ratio": round(ratio, 3),
+    }
 
 
-def main() -> None:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--dtype", default="bf16", choices=sorted(DTYPES))
     parser.add_argument("--sizes", default="1,2,4,8,12,16,32,256")
     parser.add_argument("--prompts", default="256,512")
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=sorted(CLOCKS))
-    parser.add_argument("--json", default=None, help="file for the figures")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_options()
+    torch.set_num_threads(options.threads)
+    bandwidth = read_bandwidth(options.threads) / 1e9
     dtype, clock = DTYPES[options.dtype], CLOCKS[options.clock]
     checkpoint = open_checkpoint(find_model(options.model))
     tensors = dict(checkpoint.weights)
@@ -145,10 +158,10 @@ def main() -> None:
         checkpoint.config, tensors, dtype=dtype, device=torch.device("cpu"), num_pages=NUM_PAGES, page_size=PAGE_SIZE
     )
     model = transformers_model(checkpoint.config, tensors, dtype)
-    tokens = np.random.default_rng(0).integers(100, int(str(checkpoint.config["vocab_size"])), 1024)
+    tokens = np.random.default_rng(0).integers(100, runner.limits.vocab_size, 1024)
     our_prompt(runner, tokens, CONTEXT)()
-    print(f"{options.model}, {options.dtype}, {torch.get_num_threads()} threads; {runner.limits.runner}")
-    print(f"{'':>12}  {'ours, ms':>18}  {'transformers, ms':>18}")
+    print(f"{options.model}, {options.dtype}, {options.threads} threads, memory read at {bandwidth:.0f} GB/s")
+    print(f"{runner.limits.runner}; {'ours, ms':>30}  {'transformers, ms':>18}")
     figures = {}
     for size in [int(text) for text in options.sizes.split(",") if text]:
         arms = {"ours": our_pass(runner, tokens, size), "theirs": their_pass(model, tokens, size)}
@@ -157,9 +170,20 @@ def main() -> None:
         arms = {"ours": our_prompt(runner, tokens, length), "theirs": their_prompt(model, tokens, length)}
         figures[f"prompt={length}"] = report(f"prompt {length}", measure(arms, options.repeats, clock))
     if options.json:
-        made_with = {"torch": torch.__version__, "machine": platform.processor(), "threads": torch.get_num_threads()}
-        content = {"options": vars(options), "made_with": made_with, "figures": figures}
-        Path(options.json).write_text(json.dumps(content, indent=2), encoding="utf-8")
+        options.json.write_text(json.dumps(content(options, figures, bandwidth, runner), indent=1), encoding="utf-8")
+
+
+def content(
+    options: argparse.Namespace, figures: Mapping[str, object], bandwidth: float, runner: TorchRunner
+) -> dict[str, object]:
+    settings = {name: value for name, value in vars(options).items() if name != "json"}
+    provenance = gather(
+        command=["python", *sys.argv],
+        model={"name": options.model, "runner": runner.limits.runner, "weight_bytes": runner.limits.weight_bytes},
+        dtype=options.dtype,
+        settings=settings,
+    )
+    return {"provenance": asdict(provenance), "read_gigabytes_per_second": bandwidth, "figures": figures}
 
 
 if __name__ == "__main__":

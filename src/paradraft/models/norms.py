@@ -40,4 +40,5 @@ class RmsNorm:
     def _wide(self, lines: Tensor) -> Tensor:
         wide = lines.to(self._wide_weight.dtype)
         scale = torch.linalg.vecdot(wide, wide).div_(self._shape[0]).add_(self._eps).rsqrt_()
-        return (wide * scale.unsqueeze(-1)).mul_(self._wide_weight).to(lines.dtype)
+        normed: Tensor = (wide * scale.unsqueeze(-1)).mul_(self._wide_weight)
+        return normed.to(lines.dtype)
