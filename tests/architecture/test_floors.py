@@ -9,8 +9,9 @@ FLOORS = (
     {"core"},
     {"kv", "verify", "scheduling", "hub"},
     {"models", "engine"},
+    {"nets"},
     {"drafters"},
-    {"lab"},
+    {"lab", "train"},
     {"app"},
     {"cli"},
 )
