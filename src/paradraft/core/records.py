@@ -130,7 +130,8 @@ class Proposal:
     """A token tree per row. Within a row parents come before children and siblings differ in token.
 
     `confidence` is the drafter's estimate that a node is accepted, all its ancestors included, so it never
-    rises from a parent to its child; None where the drafter has no estimate. Only length policies read it.
+    rises from a parent to its child; None where the drafter has no estimate. Only length policies read it. Beside laws
+    it must depend on nothing drawn at the node or behind it, or a length chosen by it would bend the output's law.
     """
 
     starts: IntArray  # [R+1] into the node arrays
