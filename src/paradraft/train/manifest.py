@@ -16,7 +16,7 @@ TAP_DTYPE = "float16"
 MAX_SHARDS = 1_000_000
 _REMEDY = "Capture again, or use a folder that `paradraft train capture` wrote."
 
-Facts = Mapping[str, str | int]
+Facts = Mapping[str, str | int | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _parse(record: dict[str, object]) -> Manifest:
     shards, target = _list(record["shards"]), record["target"]
-    if not isinstance(target, dict) or not all(type(value) in (str, int) for value in target.values()):
+    if not isinstance(target, dict) or not all(type(value) in (str, int, type(None)) for value in target.values()):
         raise ValueError("target is not a set of facts")
     entries = tuple(_parse_entry(entry) for entry in shards)
     numbers = [entry.number for entry in entries]

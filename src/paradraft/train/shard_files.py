@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from paradraft.core.arrays import IntArray, ints
 from paradraft.core.errors import ModelError
-from paradraft.hub.digests import compute_digest, file_digest, remember
+from paradraft.hub.digests import file_digest, remember
 from paradraft.train.files import write_whole
 from paradraft.train.manifest import Manifest, ShardEntry
 
 HalfArray = npt.NDArray[np.float16]
 Arrays = dict[str, npt.NDArray[np.generic]]
+_DTYPES = MappingProxyType({"float16": "F16", "int32": "I32", "int64": "I64"})  # what shards are made of
 _INFINITY = np.uint16(0x7C00)  # exponent bits of a half-precision number that is not finite
 _MOST = np.float16(65504)  # the largest finite one
 
@@ -37,20 +41,40 @@ class Captured:
     source: str
 
 
-def write_arrays(path: Path, arrays: Arrays) -> str:
-    """Write a safetensors file whole and return its SHA-256; raise ModelError if the disk is full."""
-    digests: list[str] = []
+def write_arrays(path: Path, arrays: Mapping[str, Sequence[npt.NDArray[np.generic]]]) -> str:
+    """Write arrays, each given in parts along its first axis, as a safetensors file; return its SHA-256.
+
+    The parts go to the disk one by one, so no copy of the whole is made. Raises ModelError if the disk is full.
+    """
+    digest = hashlib.sha256()
+    header = _header(arrays)
 
     def write(partial: Path) -> None:
-        try:
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial)
-        except SafetensorError as error:
-            raise _as_os_error(error) from error
-        digests.append(compute_digest(partial))
+        with partial.open("wb") as file:
+            for block in (header, *(_little_endian(part) for parts in arrays.values() for part in parts)):
+                digest.update(block)
+                file.write(block)
 
     write_whole(path, write)
-    remember(path, digests[0])
-    return digests[0]
+    remember(path, digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _header(arrays: Mapping[str, Sequence[npt.NDArray[np.generic]]]) -> bytes:
+    """Return the head of a safetensors file: its length in 8 bytes, then JSON, padded to whole 8 bytes."""
+    entries: dict[str, object] = {}
+    end = 0
+    for name, parts in arrays.items():
+        begin, end = end, end + sum(part.nbytes for part in parts)
+        shape = [sum(len(part) for part in parts), *parts[0].shape[1:]]
+        entries[name] = {"dtype": _DTYPES[parts[0].dtype.name], "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(entries).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _little_endian(part: npt.NDArray[np.generic]) -> bytes:
+    return np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).tobytes()
 
 
 def read_tokens(folder: Path, entry: ShardEntry, manifest: Manifest) -> Arrays:
@@ -127,8 +151,8 @@ def count_saturated(taps: HalfArray) -> int:
     return int(np.count_nonzero((taps == _MOST) | (taps == -_MOST)))
 
 
-def join_sequences(sequences: Sequence[Captured], manifest: Manifest) -> tuple[Arrays, HalfArray | None]:
-    """Return the arrays of a shard's two files; no taps unless every sequence has them. Raises ModelError."""
+def join_sequences(sequences: Sequence[Captured], manifest: Manifest) -> tuple[Arrays, list[HalfArray]]:
+    """Return the tokens of a shard and the taps of its sequences, none unless all have them. Raises ModelError."""
     known = {name: number for number, name in enumerate(manifest.sources)}
     starts = np.cumsum([0, *[len(each.ids) for each in sequences]], dtype=np.int64)
     tokens: Arrays = {
@@ -140,17 +164,21 @@ def join_sequences(sequences: Sequence[Captured], manifest: Manifest) -> tuple[A
     problem = _fault(tokens, manifest)
     if problem:
         raise ModelError(f"A captured sequence cannot be stored: {problem}.", remedy="This is a fault of its maker.")
-    kept = [each.taps for each in sequences if each.taps is not None]
-    if not kept or len(kept) != len(sequences):
-        return tokens, None
-    taps = np.concatenate(kept)
-    if taps.shape != (len(tokens["ids"]), manifest.tap_width) or taps.dtype != np.float16:
+    taps = [each.taps for each in sequences if each.taps is not None]
+    if len(taps) < len(sequences):
+        return tokens, []
+    for each, array in zip(sequences, taps, strict=True):
+        _check_taps(array, len(each.ids), manifest.tap_width)
+    return tokens, taps
+
+
+def _check_taps(taps: HalfArray, num_tokens: int, width: int) -> None:
+    if taps.shape != (num_tokens, width) or taps.dtype != np.float16:
         raise ModelError(
-            f"Taps {taps.dtype} {taps.shape} do not fit {len(tokens['ids'])} tokens of width {manifest.tap_width}.",
+            f"Taps {taps.dtype} {taps.shape} do not fit {num_tokens} tokens of width {width}.",
             remedy="Store float16 taps of every layer for every token.",
         )
     check_finite(taps, "A shard to be written")
-    return tokens, taps
 
 
 def _fault(tokens: Mapping[str, npt.NDArray[np.generic]], manifest: Manifest) -> str:
@@ -171,9 +199,3 @@ def _fault(tokens: Mapping[str, npt.NDArray[np.generic]], manifest: Manifest) ->
     if len(ids) and (ids.min() < 0 or ids.max() >= manifest.vocab_size):
         return f"ids reach from {ids.min()} to {ids.max()} in a vocabulary of {manifest.vocab_size}"
     return ""
-
-
-def _as_os_error(error: SafetensorError) -> OSError:
-    """Return the error of the operating system behind one that the library only describes, like `os error 28`."""
-    number = str(error).rpartition("os error ")[2].rstrip(')} "')
-    return OSError(int(number), str(error)) if number.isdigit() else OSError(str(error))

@@ -58,16 +58,26 @@ class ShardWriter:
         """Write a shard, in place of one with this number; raise ModelError for bad content or a full disk."""
         manifest = read_manifest(self.folder)
         tokens, taps = join_sequences(sequences, manifest)
-        room = self._max_taps_bytes
-        if taps is not None and room is not None and manifest.taps_bytes + taps.nbytes > room:
-            taps = None
-        entry = ShardEntry(number=number, num_sequences=len(sequences), num_tokens=len(tokens["ids"]), tokens_sha256="")
-        taps_sha256 = None if taps is None else write_arrays(self.folder / entry.taps_file, {"taps": taps})
-        tokens_sha256 = write_arrays(self.folder / entry.tokens_file, tokens)
-        num_saturated = 0 if taps is None else count_saturated(taps)
-        entry = replace(entry, tokens_sha256=tokens_sha256, taps_sha256=taps_sha256, num_saturated=num_saturated)
+        if not self._has_room(manifest, number, sum(part.nbytes for part in taps)):
+            taps = []
+        entry = ShardEntry(
+            number=number,
+            num_sequences=len(sequences),
+            num_tokens=len(tokens["ids"]),
+            tokens_sha256="",
+            num_saturated=sum(map(count_saturated, taps)),
+        )
+        taps_sha256 = write_arrays(self.folder / entry.taps_file, {"taps": taps}) if taps else None
+        tokens_sha256 = write_arrays(self.folder / entry.tokens_file, {name: [part] for name, part in tokens.items()})
+        entry = replace(entry, tokens_sha256=tokens_sha256, taps_sha256=taps_sha256)
         self._enter(entry)
         return entry
+
+    def _has_room(self, manifest: Manifest, number: int, num_bytes: int) -> bool:
+        if self._max_taps_bytes is None:
+            return True
+        others = replace(manifest, shards=tuple(shard for shard in manifest.shards if shard.number != number))
+        return others.taps_bytes + num_bytes <= self._max_taps_bytes
 
     def drop_taps(self, number: int) -> None:
         """Keep only the tokens of a shard."""
