@@ -22,11 +22,12 @@ class Config:
     """How an engine is put together.
 
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
-    drafter: none, ngram, suffix, or a model (same forms as model) used as a draft model.
+    drafter: none, ngram, suffix, early-exit, or a model (same forms as model) used as a draft model.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so.
     draft_vocabulary: same (checked at start), or mapped: a draft model with another tokenizer, by token strings.
     draft_branching: children per node by level for a draft model's tree, () for a chain.
+    draft_layers: how many of the target's own first layers draft with early-exit.
     draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
 
@@ -36,6 +37,7 @@ class Config:
     draft_revision: str | None = None
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
+    draft_layers: int = 4
     draft_temperature: float | None = None
     draft_eos_temperature: float | None = None
     rule: str = "coupled"
@@ -76,6 +78,7 @@ class Config:
 
 _RANGES = (
     ("gamma", 0, 64),
+    ("draft_layers", 1, 1024),
     ("threads", 1, 1024),
     ("max_rows", 1, 1024),
     ("max_model_len", 2, 2**24),

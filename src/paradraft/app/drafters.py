@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from paradraft.drafters.suffix import SuffixDrafter
 from paradraft.drafters.vocabulary import VocabularyMap, require_same
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
+from paradraft.models.runner import TorchRunner
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 
@@ -31,6 +32,8 @@ METHODS: Mapping[str, Callable[[Config], Drafter]] = MappingProxyType(
         "suffix": lambda config: SuffixDrafter(shared_tokens=config.suffix_shared_tokens),
     }
 )
+
+EARLY_EXIT = "early-exit"  # the target's own first layers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,7 @@ def _build_model_drafter(config: Config, target: LoadedModel, rule: Rule, loaded
             f"draft_branching={list(config.draft_branching)} makes trees, and the rule {rule.name!r} checks chains.",
             remedy="Leave draft_branching out, or use the rule coupled or recursive.",
         )
-    model = _load_draft_model(config)
+    model = _shortened(config, target) if config.drafter == EARLY_EXIT else _load_draft_model(config)
     loaded.callback(model.target.close)
     limits = model.target.limits
     drafter = ModelDrafter(
@@ -77,9 +80,23 @@ def _build_model_drafter(config: Config, target: LoadedModel, rule: Rule, loaded
             ),
             max_step_tokens=config.max_step_tokens,
         ),
+        source=EARLY_EXIT if config.drafter == EARLY_EXIT else "model",
     )
     gamma, nodes = _budget(config)
     return Drafting(drafter=drafter, gamma=gamma, nodes=nodes)
+
+
+def _shortened(config: Config, target: LoadedModel) -> LoadedModel:
+    """Return the target's first layers as a model of their own."""
+    if not isinstance(target.target, TorchRunner):
+        raise ConfigError(
+            f"drafter={EARLY_EXIT} needs the built-in decoder, and {target.target.limits.name} runs on "
+            f"{target.target.limits.runner}.",
+            remedy="Use another drafter for this model.",
+        )
+    limits = target.target.limits
+    runner = target.target.first_layers(config.draft_layers, num_pages=limits.num_pages, page_size=limits.page_size)
+    return replace(target, target=runner)
 
 
 def _load_draft_model(config: Config) -> LoadedModel:
@@ -93,7 +110,7 @@ def _load_draft_model(config: Config) -> LoadedModel:
             page_size=config.page_size,
         )
     except ModelError as error:
-        methods = ", ".join(METHODS)
+        methods = ", ".join([*METHODS, EARLY_EXIT])
         raise ModelError(
             f"drafter: {error.problem}", remedy=f"{error.remedy} Methods without weights: {methods}."
         ) from error

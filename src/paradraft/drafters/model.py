@@ -71,6 +71,7 @@ class ModelDrafter:
         mapping: VocabularyMap | None = None,
         options: ModelDrafterOptions | None = None,
         noise: Callable[[int, int], RaceNoise] = GumbelNoise,
+        source: str = "model",
     ) -> None:
         """Draft with `target`, whose cache `pages` keeps the books of, for a target with vocab_size ids."""
         self._target = target
@@ -82,7 +83,7 @@ class ModelDrafter:
         self._rows = RowStates(self._new_row, lambda row: row.lease.close())
         limits = target.limits
         self.needs = Needs(
-            sources=("model",),
+            sources=(source,),
             is_sampled=self._options.is_sampled,
             extra_bytes=limits.weight_bytes + limits.num_pages * limits.page_size * limits.bytes_per_token,
         )

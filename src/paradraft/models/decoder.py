@@ -6,7 +6,7 @@ Legend: T fed tokens, C hidden size, H query heads, N key heads, D head size, F 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as functional
@@ -81,6 +81,20 @@ class Decoder:
         self._head = head
         self._rotation = rotation
         self._terms = AttentionTerms(scale=config.head_dim**-0.5)
+
+    def first_layers(self, count: int) -> Decoder:
+        """Return the model that ends behind `count` of its layers, with the same norm and head; nothing is copied."""
+        config = self.config
+        return Decoder(
+            replace(config, num_layers=count, windows=config.windows[:count], has_rope=config.has_rope[:count]),
+            embedding=self._embedding,
+            layers=self._layers[:count],
+            final_norm=self._final_norm,
+            head=self._head,
+            rotation=self._rotation,
+            kernels_note=self.kernels_note,
+            weight_bytes=0,
+        )
 
     def run(self, layout: PassLayout, store: KvStore, taps: Taps) -> PassResult:
         """Run one pass: write the cache of the fed tokens, return logits and what taps asks for."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from paradraft.core.arrays import IntArray
-from paradraft.core.errors import ProtocolError
+from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.decoder import Decoder, Taps, build_decoder
@@ -77,6 +77,19 @@ class TorchRunner:
         """Return a runner for a Hugging Face configuration and its tensors; raises what its two parts raise."""
         decoder = build_decoder(read_decoder_config(config), tensors, dtype=dtype, device=device)
         return TorchRunner(decoder, num_pages=num_pages, page_size=page_size, needs=needs)
+
+    def first_layers(self, count: int, *, num_pages: int, page_size: int) -> TorchRunner:
+        """Return a runner with a cache of its own that stops behind `count` layers and shares this one's weights.
+
+        Raises ConfigError unless count leaves some layers out.
+        """
+        if self._decoder is None or not 1 <= count < self.limits.num_layers:
+            raise ConfigError(
+                f"{self.limits.name} cannot draft with {count} of its {self.limits.num_layers} layers.",
+                remedy=f"Set draft_layers to a whole number from 1 to {self.limits.num_layers - 1}.",
+            )
+        decoder = self._decoder.first_layers(count)
+        return TorchRunner(decoder, num_pages=num_pages, page_size=page_size, name=self.limits.name)
 
     def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
         """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
