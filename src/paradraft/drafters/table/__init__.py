@@ -1,0 +1,1 @@
+"""Counted continuations: what the target went on with after its last few tokens, in a file and while serving."""

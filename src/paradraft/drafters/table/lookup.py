@@ -1,0 +1,88 @@
+"""Looks continuations up and weighs them: longer contexts first, each for what the longer ones leave.
+
+With c_n(t) of the c_n times that the last n tokens were seen going on with t, D a discount that grows with the count,
+and P of the next shorter context,
+    P_n(t) = max(c_n(t) - D(c_n(t)), 0) / c_n + left_n * P(t),   left_n = 1 - sum of the first term
+(interpolated absolute discounting, modified after Chen and Goodman, 1998; discounts are estimated from the counts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paradraft.drafters.guesses import MAX_SHARES
+from paradraft.drafters.table.layout import FACTORS, MARK_BITS, MASK, Order, Table
+from paradraft.drafters.table.overlay import TenantCounts
+
+_ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
+
+
+class _Finder:
+    """One order with what a lookup needs at hand."""
+
+    def __init__(self, order: Order) -> None:
+        self.length = order.length
+        self.discounts = (0.0, *order.discounts)
+        bits = (len(order.heads) - 1).bit_length() - 1
+        self.shift = 64 - bits
+        self.mark_shift = 64 - bits - MARK_BITS
+        # Single entries of a memoryview are read several times faster than those of an array.
+        self.heads, self.marks, self.totals = order.heads.data, order.marks.data, order.totals.data
+        self.begins, self.tokens, self.counts = order.begins.data, order.tokens.data, order.counts.data
+
+
+class TableLookup:
+    """A table that can be asked what comes after a context."""
+
+    def __init__(self, table: Table) -> None:
+        self.longest = max((order.length for order in table.orders), default=0)
+        self.lengths = tuple(order.length for order in table.orders)
+        self._finders = [_Finder(order) for order in reversed(table.orders)]
+        self._parts = tuple(zip((0, *self.lengths), self.lengths, strict=False))
+
+    def shares(self, context: Sequence[int], learned: TenantCounts | None) -> dict[int, float]:
+        """Return token -> chance after a context, its newest token first; learned counts are added to the table's."""
+        keys = self.keys(context)
+        shares: dict[int, float] = {}
+        mass = 1.0
+        for finder, key in zip(self._finders[len(self._finders) - len(keys) :], reversed(keys), strict=True):
+            total, tokens, counts = _found(finder, key)
+            if learned is not None:
+                total, tokens, counts = learned.add_to(finder.length, key, total, tokens, counts)
+            if not total:
+                continue
+            used, discounts = 0.0, finder.discounts
+            for token, count in zip(tokens, counts, strict=True):
+                part = (count - discounts[count if count < 3 else 3]) / total
+                used += part
+                shares[token] = shares.get(token, 0.0) + mass * part
+            mass *= max(1.0 - used, 0.0)
+            if mass < _ENOUGH:
+                break
+        if len(shares) > MAX_SHARES:
+            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
+            return {token: shares[token] for token in best}
+        return shares
+
+    def keys(self, context: Sequence[int]) -> list[int]:
+        """Return the key of each context that is long enough, the shortest first."""
+        keys: list[int] = []
+        key = 0
+        for begin, end in self._parts:
+            if end > len(context):
+                break
+            for place in range(begin, end):
+                key += context[place] * FACTORS[place]
+            keys.append(key & MASK)
+        return keys
+
+
+def _found(finder: _Finder, key: int) -> tuple[int, list[int], list[int]]:
+    """Return how often a context was seen, and its continuations with their counts."""
+    bucket, mark = key >> finder.shift, (key >> finder.mark_shift) & (2**MARK_BITS - 1)
+    marks = finder.marks
+    for at in range(finder.heads[bucket], finder.heads[bucket + 1]):
+        if marks[at] == mark:
+            begin, end = finder.begins[at], finder.begins[at + 1]
+            return finder.totals[at], finder.tokens[begin:end].tolist(), finder.counts[begin:end].tolist()
+    return 0, [], []
