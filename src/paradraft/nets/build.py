@@ -10,12 +10,16 @@ from torch import Tensor
 from paradraft.core.errors import ModelError
 from paradraft.nets.block import BlockNet
 from paradraft.nets.config import NetConfig
+from paradraft.nets.eagle import EagleNet
+from paradraft.nets.medusa import MedusaNet
 from paradraft.nets.net import Net
 from paradraft.nets.vocabulary import DraftVocabulary
 
 Maker = Callable[[NetConfig, Tensor, Tensor, DraftVocabulary], Net]
 
-NETS: Mapping[str, Maker] = MappingProxyType({"dflash": BlockNet, "dspark": BlockNet})
+NETS: Mapping[str, Maker] = MappingProxyType(
+    {"dflash": BlockNet, "dspark": BlockNet, "eagle3": EagleNet, "peagle": EagleNet, "medusa": MedusaNet}
+)
 
 _EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
 
