@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from paradraft.app.config import Config
 from paradraft.app.drafters import Drafting, build_drafter
 from paradraft.core.errors import ConfigError
-from paradraft.core.ports import Limits
+from paradraft.core.ports import Drafter, Limits
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.engine.engine import Engine, EngineOptions
 from paradraft.kv.pages import PageCache
@@ -29,9 +29,10 @@ class Assembly:
     resources: ExitStack  # frees the target and the drafter's own model
 
 
-def assemble(config: Config) -> Assembly:
+def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
     """Load target and drafter, check that they fit, and wire the engine.
 
+    custom: a drafter of the caller's own in place of the configured one; it taps what its needs name.
     Raises ConfigError, ModelError or AlignmentError; whatever was loaded by then is freed.
     """
     use_threads(config.threads)
@@ -44,9 +45,13 @@ def assemble(config: Config) -> Assembly:
             device=config.device,
             num_pages=-(-config.kv_tokens // config.page_size),
             page_size=config.page_size,
+            needs=None if custom is None else custom.needs,
         )
         loaded.callback(model.target.close)
-        drafting = build_drafter(config, model, rule, loaded)
+        if custom is not None:
+            drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
+        else:
+            drafting = build_drafter(config, model, rule, loaded)
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule)),
             model=model,

@@ -15,7 +15,7 @@ from paradraft.app.compose import assemble
 from paradraft.app.config import Config, configure
 from paradraft.app.gather import Gathering
 from paradraft.core.errors import ConfigError, RequestRefused
-from paradraft.core.ports import Limits, Tokenizer
+from paradraft.core.ports import Drafter, Limits, Tokenizer
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
 from paradraft.engine.request import Request
@@ -32,15 +32,19 @@ class LLM:
     Not thread-safe. Several streams may be open at once; they advance together.
     """
 
-    def __init__(self, model: str | None = None, *, config: Config | None = None, **options: Any) -> None:
+    def __init__(
+        self, model: str | None = None, *, config: Config | None = None, custom: Drafter | None = None, **options: Any
+    ) -> None:
         """Load the model. `options` are the fields of Config; they override `config`.
+
+        custom: a drafter of your own (core.ports.Drafter) in place of the configured one.
 
         Raises ConfigError for an unknown option or a value out of range, ModelError for weights that cannot be
         used, AlignmentError for a drafter that does not fit.
         """
         named = {} if model is None else {"model": model}
         self.config = configure({**named, **options}, config)
-        self._assembly = assemble(self.config)
+        self._assembly = assemble(self.config, custom)
         self._mail: dict[str, list[TokenEvent]] = defaultdict(list)
         self._count = 0
         self._is_closed = False

@@ -54,6 +54,10 @@ class ShardWriter:
         shards = read_manifest(self.folder).shards
         return frozenset(shard.number for shard in shards if is_sound(self.folder, shard))
 
+    def listed(self) -> frozenset[int]:
+        """Return the numbers of the shards that are there, their files unseen."""
+        return frozenset(shard.number for shard in read_manifest(self.folder).shards)
+
     def write(self, number: int, sequences: Sequence[Captured]) -> ShardEntry:
         """Write a shard, in place of one with this number; raise ModelError for bad content or a full disk."""
         manifest = read_manifest(self.folder)
