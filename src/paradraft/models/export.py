@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from paradraft.core.errors import ModelError
@@ -19,6 +16,7 @@ from paradraft.models.checkpoint import Checkpoint
 from paradraft.models.device import DTYPES
 from paradraft.models.fast_tokenizer import FastTokenizer
 from paradraft.models.folder.files import SAFETENSORS
+from paradraft.models.new_folder import new_folder
 
 HASHES = "hashes.json"
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
@@ -43,19 +41,10 @@ def export_model(
     written, or if a weight cannot be read.
     """
     target = Path(folder).expanduser()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ModelError(f"{target} exists and is not an empty folder.", remedy="Name a folder that is to be made.")
     if dtype not in DTYPES:
         raise ModelError(f"dtype={dtype!r} is not known.", remedy=f"Choose one of {', '.join(DTYPES)}.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
-            partial = Path(temporary) / "model"
-            partial.mkdir()
-            exported = _write(checkpoint, tokenizer, partial, DTYPES[dtype])
-            partial.replace(target)
-    except (OSError, SafetensorError) as error:
-        raise _write_error(target, error) from error
+    with new_folder(target) as partial:
+        exported = _write(checkpoint, tokenizer, partial, DTYPES[dtype])
     return Exported(folder=target, num_bytes=exported.num_bytes, hashes=exported.hashes)
 
 
@@ -110,11 +99,3 @@ def _tokenizer_config(checkpoint: Checkpoint, tokenizer: FastTokenizer) -> dict[
 
 def _write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _write_error(target: Path, error: OSError | SafetensorError) -> ModelError:
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    reason = "the disk is full" if is_full else str(error).rstrip(".")
-    return ModelError(
-        f"{target} cannot be written: {reason}.", remedy="Name a folder on a disk with space that you may write to."
-    )
