@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paradraft.core.arrays import ints
 from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
@@ -17,14 +17,21 @@ from paradraft.engine.statistics import Totals
 from paradraft.engine.step import Step
 from paradraft.engine.timing import TimedAcceptor, TimedDrafter, TimedTarget
 from paradraft.kv.pages import PageCache
-from paradraft.scheduling.costs import PassCosts
+from paradraft.scheduling.calibration import Calibration, OnlineCalibration
+from paradraft.scheduling.costs import DraftCosts, PassCosts
 from paradraft.scheduling.length import AdaptiveLength, FixedLength, LengthPolicy, PricedLength
 from paradraft.scheduling.scheduler import Scheduler
+from paradraft.scheduling.switch import BreakEven
+from paradraft.scheduling.verification import ScheduledDrafter, VerificationBudget
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineOptions:
-    """How an engine schedules. `longest` bounds prompt and answer of one row together."""
+    """How an engine schedules. `longest` bounds prompt and answer of one row together.
+
+    is_adaptive: draft lengths follow measured costs and acceptance; schedules_verification: then also which drafted
+    nodes are verified, by confidence, which starts calibrated as in `calibration`.
+    """
 
     max_rows: int = 8
     longest: int = 2048
@@ -32,6 +39,8 @@ class EngineOptions:
     gamma: int = 7
     nodes: int = 7
     is_adaptive: bool = True
+    schedules_verification: bool = True
+    calibration: Calibration = field(default_factory=Calibration)
     reuses_prefixes: bool = True
 
 
@@ -58,6 +67,8 @@ class Engine:
         self._tokenizer = tokenizer
         self._clock = clock
         self._costs = PassCosts()
+        self._draft_costs = DraftCosts()
+        self.verification = VerificationBudget(costs=self._costs, calibration=OnlineCalibration(options.calibration))
         self._late: list[TokenEvent] = []  # last events of rows whose step was interrupted
         self._rows = Rows(
             max_rows=options.max_rows,
@@ -69,7 +80,7 @@ class Engine:
         self._step = Step(
             scheduler=self._build_scheduler(),
             rows=self._rows,
-            drafter=TimedDrafter(drafter, clock=clock, totals=self.totals),
+            drafter=TimedDrafter(self._scheduled(drafter), clock=clock, totals=self.totals, costs=self._draft_costs),
             target=timed_target,
             acceptor=TimedAcceptor(acceptor, clock=clock, totals=self.totals),
             committer=Committer(rows=self._rows, target=timed_target, gamma=options.gamma),
@@ -139,16 +150,24 @@ class Engine:
         if not options.is_adaptive:
             lengths = FixedLength(gamma=options.gamma, nodes=options.nodes)
         elif self.drafter.needs.weighs_nodes:
-            lengths = PricedLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
+            priced = PricedLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
+            lengths = BreakEven(priced, costs=costs, drafting=self._draft_costs)
         else:
-            lengths = AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
+            lengths = AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=costs, drafting=self._draft_costs)
         return Scheduler(rows=self._rows, lengths=lengths, max_step_tokens=options.max_step_tokens)
+
+    def _scheduled(self, drafter: Drafter) -> Drafter:
+        """Return the drafter, with its proposals cut to what is worth verifying where lengths adapt."""
+        if self.options.is_adaptive and self.options.schedules_verification:
+            return ScheduledDrafter(drafter, self.verification)
+        return drafter
 
     def _settle(self, outcome: Outcome) -> None:
         self.totals.committed += outcome.num_kept
         if outcome.round is not None:
             self.totals.tally.add_round(outcome.round)
-            self._step.scheduler.observe(outcome.row, outcome.round.num_levels, len(outcome.round.path))
+            done = outcome.round
+            self._step.scheduler.observe(outcome.row, done.num_levels, len(done.path), len(done.node_depths))
         if outcome.has_ended:
             failed = self._rows.release(outcome.row).finish_reason is FinishReason.ERROR
             self.totals.failed += failed

@@ -8,23 +8,28 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.ports import Acceptor, Clock, Drafter, Scores, Target, Ticket
 from paradraft.core.records import Batch, Plan, Proposal, RowSampling, Verdict
 from paradraft.engine.statistics import Totals
-from paradraft.scheduling.costs import PassCosts
+from paradraft.scheduling.costs import DraftCosts, PassCosts
 
 
 class TimedDrafter:
-    """A drafter whose propose and observe count as `propose` and `observe` seconds."""
+    """A drafter whose propose and observe count as `propose` and `observe` seconds and teach what drafting costs."""
 
-    def __init__(self, inner: Drafter, *, clock: Clock, totals: Totals) -> None:
+    def __init__(self, inner: Drafter, *, clock: Clock, totals: Totals, costs: DraftCosts) -> None:
         self._inner = inner
         self._clock = clock
         self._totals = totals
+        self._costs = costs
         self.needs = inner.needs
 
     def propose(self, batch: Batch, plan: Plan) -> Proposal:
         """Time the inner propose."""
         begun = self._clock()
         proposal = self._inner.propose(batch, plan)
-        self._totals.add_seconds("propose", self._clock() - begun)
+        seconds = self._clock() - begun
+        self._totals.add_seconds("propose", seconds)
+        # Beside a prompt a drafter has more to read than drafts can be blamed for.
+        if len(batch.tokens) == batch.num_rows:
+            self._costs.observe(int(plan.depth.max(initial=0)), seconds)
         return proposal
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:

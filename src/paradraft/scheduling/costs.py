@@ -1,4 +1,4 @@
-"""What a pass costs by the number of tokens fed, learned from the passes themselves."""
+"""What a pass costs by the number of tokens fed, and drafting by its depth, learned from what was measured."""
 
 from __future__ import annotations
 
@@ -55,6 +55,33 @@ class PassCosts:
         if not (self._single.is_known and self._several.is_known):
             return DRAFT_COST
         return max(self._several.at(1) / self._single.at(1) - 1.0, 0.0)
+
+
+class DraftCosts:
+    """What drafting itself takes by depth, beside the pass: a line through the times of proposals.
+
+    A drafter reads along when nobody may draft, too; only what comes on top of that is the price of drafts.
+    """
+
+    def __init__(self) -> None:
+        self._depths: set[int] = set()
+        self._idle = _Line()
+        self._drafting = _Line()
+
+    def observe(self, depth: int, seconds: float) -> None:
+        """Learn that proposing for a decoding batch whose deepest draft may have this depth (0: none) took so long."""
+        if depth not in self._depths:
+            self._depths.add(depth)  # the first call of a depth sets kernels up
+            return
+        line = self._drafting if depth else self._idle
+        line.add(depth, min(seconds, 2 * line.at(depth)) if line.is_known else seconds)
+
+    def seconds(self, depth: int) -> float:
+        """Return what drafts of this depth cost, 0.0 before anything was measured."""
+        if depth == 0 or not self._drafting.is_known:
+            return 0.0
+        idle = self._idle.at(0) if self._idle.is_known else 0.0
+        return max(self._drafting.at(depth) - idle, 0.0)
 
 
 class _Line:

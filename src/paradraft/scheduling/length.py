@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from paradraft.scheduling.costs import NODE_COST, PassCosts
+from paradraft.scheduling.acceptance import Profile, RowRecord, cumulative
+from paradraft.scheduling.costs import NODE_COST, DraftCosts, PassCosts
 
-PRIOR_ROUNDS = 4.0  # rounds of good will before a row's own record counts
-PRIOR_ACCEPTANCE = 0.7
-FORGETTING = 0.9  # weight of a row's past per round: text changes character
 PROBE_EVERY = 16  # rounds a row stays plain before it may draft again
 MIN_GAIN = 1.02  # drafting must promise this much over plain decoding
+SWITCH_GAIN = 0.03  # tokens per pass that another depth must promise over the one in use
+COOLDOWN = 4  # rounds a depth is kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +45,8 @@ class LengthPolicy(Protocol):
         """Return what a node more, and what the first one besides, adds to a pass over num_tokens, as shares of it."""
         ...
 
-    def observe(self, row: int, drafted: int, accepted: int) -> None:
-        """Learn that a row drafted a path of this depth and that accepted levels stood."""
+    def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:
+        """Learn that a row verified a draft of this depth with so many nodes, and that `accepted` levels stood."""
         ...
 
     def forget(self, row: int) -> None:
@@ -72,7 +72,7 @@ class FixedLength:
         """Return the usual price of a node: what is drafted does not depend on the clock."""
         return NODE_COST, 0.0
 
-    def observe(self, row: int, drafted: int, accepted: int) -> None:
+    def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:
         """Learn nothing."""
 
     def forget(self, row: int) -> None:
@@ -94,36 +94,40 @@ class PricedLength(FixedLength):
 class AdaptiveLength:
     """The depth that promises the most tokens per second for the whole batch.
 
-    A level is taken to stand with probability a, the row's smoothed record: the levels that stood over the
-    levels that were tested. A fully accepted draft says that a level was not refused, not how the next
-    would have fared, so only tested levels count. Rows whose best depth is 0 are tried again now and then, unless the
-    pass is so full that even perfect drafts would not pay.
+    What a level is worth follows from the row's record and from the acceptance by position that all rows share
+    (acceptance.py); what it costs, from measured passes and proposals. A depth is kept for COOLDOWN rounds, and then
+    left only for one that is clearly better, so that a load that comes and goes does not make it swing. Rows whose best
+    depth is 0 are tried again now and then, unless the pass is so full that even perfect drafts would not pay.
     """
 
-    def __init__(self, *, gamma: int, nodes: int, costs: PassCosts) -> None:
+    def __init__(self, *, gamma: int, nodes: int, costs: PassCosts, drafting: DraftCosts | None = None) -> None:
         self._fixed = FixedLength(gamma=gamma, nodes=nodes)
         self._costs = costs
-        self._records: dict[int, _Record] = {}
+        self._drafting = drafting or DraftCosts()
+        self._profile = Profile()
+        self._rows: dict[int, _Row] = {}
 
     def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:
         """Return the depth with the best expected tokens per second, 0 if plain decoding is best."""
         widest = self._fixed.choose(row, gamma, cap)
         if widest.depth == 0:
             return widest
-        record = self._records.setdefault(row, _Record())
-        depth = self._best_depth(record.acceptance, widest, others)
-        if depth == 0 and record.is_due_for_probe() and self._best_depth(1.0, widest, others):
+        state = self._row(row)
+        rates = self._rates(state.record.survival(self._profile, widest.depth), widest, others)
+        depth = widest.depth if rates is None else state.settle(rates)
+        acceptance = state.record.acceptance
+        if depth:
+            return Length(depth=depth, nodes=_num_nodes(widest, depth), reason=f"adaptive: acceptance {acceptance:.2f}")
+        if state.is_due_for_probe() and self._could_pay(widest, others):
             return Length(depth=widest.depth, nodes=widest.nodes, reason="probe: drafting was off for this row")
-        if depth == 0:
-            return Length(depth=0, nodes=0, reason=f"plain: acceptance {record.acceptance:.2f} does not pay")
-        return Length(
-            depth=depth, nodes=_num_nodes(widest, depth), reason=f"adaptive: acceptance {record.acceptance:.2f}"
-        )
+        return Length(depth=0, nodes=0, reason=f"plain: acceptance {acceptance:.2f} does not pay")
 
-    def observe(self, row: int, drafted: int, accepted: int) -> None:
+    def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:  # noqa: ARG002 - port
         """Count the tested levels: the accepted ones, and the first refused one."""
         if drafted:
-            self._records.setdefault(row, _Record()).count(tested=min(accepted + 1, drafted), stood=accepted)
+            tested = min(accepted + 1, drafted)
+            self._row(row).record.count(tested=tested, stood=accepted)
+            self._profile.count(tested=tested, stood=accepted)
 
     def prices(self, num_tokens: int) -> tuple[float, float]:
         """Return the measured prices."""
@@ -131,22 +135,32 @@ class AdaptiveLength:
 
     def forget(self, row: int) -> None:
         """Drop the row's record."""
-        self._records.pop(row, None)
+        self._rows.pop(row, None)
 
-    def _best_depth(self, acceptance: float, widest: Length, others: Others) -> int:
+    def _row(self, row: int) -> _Row:
+        if row not in self._rows:
+            self._rows[row] = _Row(RowRecord(self._profile.mean))
+        return self._rows[row]
+
+    def _could_pay(self, widest: Length, others: Others) -> bool:
+        rates = self._rates(cumulative([1.0] * widest.depth), widest, others)
+        return rates is None or max(rates) > rates[0]
+
+    def _rates(self, survival: list[float], widest: Length, others: Others) -> list[float] | None:
+        """Return tokens per plain pass' time by depth from 0, which gets an edge; None before costs are known."""
         fed = others.tokens + 1
         plain = self._costs.seconds(fed)
         if plain is None:
-            return widest.depth
-        best, best_rate = 0, (others.rows + MIN_GAIN) / plain
-        expected, survival = others.rows + 1.0, 1.0
-        for depth in range(1, widest.depth + 1):
-            survival *= acceptance
-            expected += survival
-            rate = expected / (self._costs.seconds(fed + _num_nodes(widest, depth)) or plain)
-            if rate > best_rate:
-                best, best_rate = depth, rate
-        return best
+            return None
+        expected = others.rows + 1.0
+        rates = [others.rows + MIN_GAIN]
+        for depth, chance in enumerate(survival, start=1):
+            expected += chance
+            # All rows draft in one go, so each bears its part of that.
+            drafting = self._drafting.seconds(depth) / (others.rows + 1)
+            seconds = (self._costs.seconds(fed + _num_nodes(widest, depth)) or plain) + drafting
+            rates.append(expected * plain / seconds)
+        return rates
 
 
 def _num_nodes(widest: Length, depth: int) -> int:
@@ -154,21 +168,29 @@ def _num_nodes(widest: Length, depth: int) -> int:
     return max(depth, widest.nodes * depth // widest.depth)
 
 
-class _Record:
-    """A row's smoothed count of tested levels and of those that stood."""
+class _Row:
+    """What is known of a row, and the depth it uses."""
 
-    def __init__(self) -> None:
-        self._tested = PRIOR_ROUNDS
-        self._stood = PRIOR_ROUNDS * PRIOR_ACCEPTANCE
+    def __init__(self, record: RowRecord) -> None:
+        self.record = record
+        self._depth: int | None = None
+        self._age = 0
         self._plain_rounds = 0
 
-    @property
-    def acceptance(self) -> float:
-        return self._stood / self._tested
+    def settle(self, rates: list[float]) -> int:
+        """Return the depth to use: the one in use, or the best one if that is clearly better."""
+        best = max(range(len(rates)), key=rates.__getitem__)
+        self._age += 1
+        kept = self._depth
+        if kept is not None and kept < len(rates) and self._holds(rates[best], rates[kept]):
+            return kept
+        if best != kept:
+            self._age = 0
+        self._depth = best
+        return best
 
-    def count(self, *, tested: int, stood: int) -> None:
-        self._tested = FORGETTING * self._tested + tested
-        self._stood = FORGETTING * self._stood + stood
+    def _holds(self, best: float, kept: float) -> bool:
+        return self._age <= COOLDOWN or best <= kept + SWITCH_GAIN
 
     def is_due_for_probe(self) -> bool:
         self._plain_rounds = (self._plain_rounds + 1) % PROBE_EVERY

@@ -48,9 +48,9 @@ class Scheduler:
                 break
         return sheet.as_plan(self._lengths)
 
-    def observe(self, row: int, drafted: int, accepted: int) -> None:
+    def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:
         """Pass a round's outcome on to the length policy."""
-        self._lengths.observe(row, drafted, accepted)
+        self._lengths.observe(row, drafted, accepted, nodes)
 
     def forget(self, row: int) -> None:
         """Drop what is known of a row."""

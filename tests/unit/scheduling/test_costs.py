@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paradraft.scheduling.costs import DRAFT_COST, MAX_TOKENS, NODE_COST, PassCosts
+from paradraft.scheduling.costs import DRAFT_COST, MAX_TOKENS, NODE_COST, DraftCosts, PassCosts
 
 
 def measured(passes: dict[int, float], times: int = 20) -> PassCosts:
@@ -78,3 +78,30 @@ def test_the_slow_first_pass_of_a_size_does_not_count() -> None:
     assert costs.seconds(8) is None
     costs.observe(8, 0.012)
     assert costs.seconds(8) == pytest.approx(0.012)
+
+
+def test_drafting_costs_what_it_takes_beyond_reading_along() -> None:
+    drafting = DraftCosts()
+    assert drafting.seconds(4) == 0.0
+    for depth in [0, 2, 4, 6] * 20:
+        drafting.observe(depth, 0.001 + 0.002 * depth)
+    assert drafting.seconds(4) == pytest.approx(0.008)
+    assert drafting.seconds(8) == pytest.approx(0.016)
+    assert drafting.seconds(0) == 0.0
+
+
+def test_one_pass_drafting_costs_the_same_at_every_depth() -> None:
+    drafting = DraftCosts()
+    for depth in [0, 2, 4, 6] * 20:
+        drafting.observe(depth, 0.004 if depth else 0.001)
+    assert drafting.seconds(2) == pytest.approx(drafting.seconds(7)) == pytest.approx(0.003)
+
+
+def test_a_slow_first_call_and_a_stall_do_not_make_drafting_dear() -> None:
+    drafting = DraftCosts()
+    drafting.observe(4, 3.0)
+    assert drafting.seconds(4) == 0.0
+    for _ in range(30):
+        drafting.observe(4, 0.002)
+    drafting.observe(4, 3.0)
+    assert drafting.seconds(4) < 0.0023
