@@ -17,10 +17,8 @@ from torch import Tensor, nn
 
 from paradraft.models.rope import Angles
 from paradraft.nets.branch_attention import attend_branches
-from paradraft.nets.confidence import ConfidenceHead
 from paradraft.nets.config import NetConfig
-from paradraft.nets.correction import MarkovHead
-from paradraft.nets.net import Net
+from paradraft.nets.corrected import CorrectedNet, slots_of, tokens_before
 from paradraft.nets.parts import INITIAL_SPREAD, Mlp, Norm, Projections, linear, positions_in, rotation_of
 from paradraft.nets.records import TrainingBatch, TrainingOutput
 from paradraft.nets.vocabulary import DraftVocabulary
@@ -61,7 +59,7 @@ class BlockLayer(nn.Module):
         return changed
 
 
-class BlockNet(Net):
+class BlockNet(CorrectedNet):
     """A DFlash or DSpark network."""
 
     def __init__(self, config: NetConfig, embedding: Tensor, head: Tensor, vocabulary: DraftVocabulary) -> None:
@@ -72,23 +70,14 @@ class BlockNet(Net):
         self.layers = nn.ModuleList(BlockLayer(config) for _ in range(config.num_layers))
         self.norm = Norm(size, config.norm_eps)
         self.mask_embedding = nn.Parameter(torch.randn(size) * INITIAL_SPREAD) if config.has_mask_embedding else None
-        self.markov_head = MarkovHead(config) if config.markov_rank else None
-        self.confidence_head = ConfidenceHead(config) if config.has_confidence else None
         self.first_slot = config.num_inputs - config.block_size
 
     def draft_training(self, example: TrainingBatch) -> TrainingOutput:
         """Return what the blocks behind all anchors say, each as if it were alone."""
-        hidden = self._blocks(example)
+        hidden = self.hidden_training(example)
         logits = functional.linear(hidden, self.lm_head.weight)
-        return self.finish(logits, hidden, self._previous(example))
-
-    def finish(self, logits: Tensor, hidden: Tensor, previous: Tensor) -> TrainingOutput:
-        """Add the heads that know the tokens before, [A, K] target ids, to logits [A, K, Vd] of hidden [A, K, d]."""
-        embedded = None if self.markov_head is None else self.markov_head.embed(previous)
-        if self.markov_head is not None and embedded is not None:
-            logits = logits + self.markov_head.bias(embedded, hidden)
-        confidence = None if self.confidence_head is None else self.confidence_head(hidden, embedded)
-        return TrainingOutput(logits=logits, hidden=hidden, confidence=confidence)
+        previous = tokens_before(example, *slots_of(example, self.config.block_size))
+        return self.finish(logits, hidden, previous)
 
     def mask_vector(self) -> Tensor:
         """Return what stands for a token that is not drafted yet, [d]."""
@@ -96,7 +85,7 @@ class BlockNet(Net):
             self.embed_tokens.weight[self.config.mask_token_id] if self.mask_embedding is None else self.mask_embedding
         )
 
-    def _blocks(self, example: TrainingBatch) -> Tensor:
+    def hidden_training(self, example: TrainingBatch) -> Tensor:
         """Return the hidden states of the slots that draft, [A, K, d], behind the last norm."""
         lines = self.hidden_norm(self.fc(example.taps))
         anchors = self.embed_tokens.weight[example.ids[example.anchors]]
@@ -116,11 +105,6 @@ class BlockNet(Net):
         index = torch.arange(len(doc), device=doc.device)
         sees = (doc[anchors, None] == doc) & (index < anchors[:, None])
         return _Places(rotation.at(positions), rotation.at(blocks.flatten()), sees)
-
-    def _previous(self, example: TrainingBatch) -> Tensor:
-        """Return the token before each draft, [A, K]."""
-        slots = torch.arange(self.config.block_size, device=example.ids.device)
-        return example.ids[(example.anchors[:, None] + slots).clamp(max=len(example.ids) - 1)]
 
 
 def _per_block(heads: Tensor, shape: torch.Size) -> Tensor:
