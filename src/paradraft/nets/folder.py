@@ -105,12 +105,13 @@ def load_drafter_folder(path: str | Path, *, num_target_layers: int | None = Non
     config.check()
     raw = {name: weights[name] for name in weights}
     state = layout.own_names(without_copies(raw, config, extras), config)
+    state = with_members(state, config, str(folder))
     check_state(config, state, str(folder))
     sha256 = combined_digest(files.paths)
     return LoadedNet(
         config=config,
         card=_read_card(folder, sha256),
-        state=with_members(state, config),
+        state=state,
         layout=layout.name,
         path=folder,
         sha256=sha256,

@@ -59,10 +59,14 @@ def check_state(config: NetConfig, state: Mapping[str, Tensor], origin: str) -> 
             )
 
 
-def with_members(state: State, config: NetConfig) -> State:
-    """Return the state with both vocabulary maps in their usual types; some files leave t2d out."""
+def with_members(state: State, config: NetConfig, origin: str) -> State:
+    """Return the state with both vocabulary maps in their usual types; some files leave t2d out.
+
+    Raises ModelError if d2t does not lead to ids of the vocabulary.
+    """
     if OFFSETS not in state:
         return state
+    check_vocabulary(config, state, origin)
     offsets = state[OFFSETS].to(torch.int64)
     if MEMBERS in state:
         return {**state, OFFSETS: offsets, MEMBERS: state[MEMBERS].to(torch.bool)}

@@ -77,6 +77,10 @@ def check_vocabulary(config: NetConfig, state: Mapping[str, Tensor], origin: str
     offsets, members = state[OFFSETS], state.get(MEMBERS)
     if offsets.is_floating_point() or offsets.dtype.itemsize < 4:
         raise _bad_ids(origin, f"{OFFSETS} holds {offsets.dtype} where whole numbers belong")
+    if offsets.shape != (config.draft_vocab_size,):
+        raise _bad_ids(
+            origin, f"{OFFSETS} has shape {list(offsets.shape)}, and the draft vocabulary {config.draft_vocab_size} ids"
+        )
     ids: list[int] = [index + offset for index, offset in enumerate(offsets.tolist())]
     if ids[0] < 0 or ids[-1] >= config.vocab_size or any(low >= high for low, high in pairwise(ids)):
         raise _bad_ids(
@@ -86,7 +90,7 @@ def check_vocabulary(config: NetConfig, state: Mapping[str, Tensor], origin: str
     if members is None:
         return
     marked: list[int] = members.nonzero().flatten().tolist()
-    if marked != ids:
+    if members.shape != (config.vocab_size,) or marked != ids:
         raise _bad_ids(origin, f"{OFFSETS} and {MEMBERS} name different tokens")
 
 

@@ -53,9 +53,11 @@ def without_defaults(
 ) -> dict[str, object]:
     """Return a file's content with what its layout could not say, found by reading it again."""
     said = layout.read(Keys(content, "the new config.json"), names)
-    lost = {name: value for name, value in asdict(config).items() if name not in said or said[name] != value}
-    known = {name: value for name, value in lost.items() if name != "tap_layers"}
-    return {**content, **Extras(fields=known, copies=extras.copies, has_mask_row=extras.has_mask_row).written()}
+    guessed = asdict(complete(said, config.num_target_layers, origin="The new config.json"))
+    lost = {name: value for name, value in asdict(config).items() if guessed[name] != value}
+    if "num_target_layers" not in said:
+        lost["num_target_layers"] = config.num_target_layers
+    return {**content, **Extras(fields=lost, copies=extras.copies, has_mask_row=extras.has_mask_row).written()}
 
 
 _REQUIRED = frozenset(

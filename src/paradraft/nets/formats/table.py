@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from paradraft.core.errors import ConfigError, ModelError
+from paradraft.nets.formats.block import DeepSpecLayout, ZLabLayout
+from paradraft.nets.formats.eagle import EagleLayout
 from paradraft.nets.formats.layout import Layout
+from paradraft.nets.formats.medusa import MedusaLayout
 from paradraft.nets.formats.native import NativeLayout
+from paradraft.nets.formats.speculators import SpeculatorsLayout
 from paradraft.nets.keys import Keys
 
 # The order matters to nobody: a file is claimed by one layout at most.
-LAYOUTS: Mapping[str, Layout] = MappingProxyType({layout.name: layout for layout in (NativeLayout(),)})
+_ALL: tuple[Layout, ...] = (
+    NativeLayout(),
+    SpeculatorsLayout(),
+    EagleLayout(),
+    ZLabLayout(),
+    DeepSpecLayout(),
+    MedusaLayout(),
+)
+LAYOUTS: Mapping[str, Layout] = MappingProxyType({layout.name: layout for layout in _ALL})
 
 
 def named_layout(name: str) -> Layout:
