@@ -30,6 +30,11 @@ class ResidualBlocks(nn.Module):
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
+    @property
+    def linears(self) -> list[nn.Linear]:
+        """Return the layers in order."""
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
     def forward(self, states: Tensor) -> Tensor:
         """Return states of the same shape [..., d]."""
         for layer in self.layers:
