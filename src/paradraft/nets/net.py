@@ -51,6 +51,10 @@ class Net(nn.Module):
         """Return what is drafted at each anchor of the example."""
         raise NotImplementedError
 
+    def hidden_training(self, example: TrainingBatch) -> Tensor:
+        """Return what the head reads at each anchor's slots, [A, K, d], for losses that make their logits in parts."""
+        return self.draft_training(example).hidden
+
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take over these weights. Raises ModelError naming what is missing, foreign, misshapen or not finite."""
         own = self.state_dict()

@@ -1,0 +1,108 @@
+"""The loss at the frozen head without keeping logits: gradients are made chunk by chunk while the loss is.
+
+The logits of a step are its largest tensor by far. Here they are made into one buffer that stays in the processor's
+cache, become the gradient in place, and are gone. What slots count is known before, or follows from their own block,
+so that each chunk can be finished alone.
+Legend: A anchors, K slots, n slots of a chunk, d hidden size, r rank of the correction, Vd draft vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_CHUNK = 320  # slots
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Head:
+    """The frozen head [Vd, d], and the correction's features [A, K, r] and successors [Vd, r] where there is one."""
+
+    weight: Tensor
+    features: Tensor | None = None
+    successors: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HeadLoss:
+    """What came out at the head."""
+
+    total: Tensor  # scalar: the weighted sum; its gradient flows into hidden and features, not into successors
+    ce: Tensor  # [A, K] cross-entropy of each slot, 0 where there is nothing to learn
+    is_right: Tensor  # [A, K] bool: the first choice is the target's token
+    successors: Tensor | None  # [Vd, r] the gradient of the correction's matrix
+
+
+def head_cross_entropy(
+    hidden: Tensor, head: Head, labels: Tensor, weigh: Callable[[Tensor, Tensor], Tensor]
+) -> HeadLoss:
+    """Return the weighted cross-entropy of hidden [A, K, d] against labels [A, K], draft ids or -1 for none.
+
+    weigh turns cross-entropies and validity of some blocks, [a, K], into what their slots count.
+    """
+    flat = hidden.detach().flatten(0, 1)
+    features = None if head.features is None else head.features.detach().flatten(0, 1)
+    grad, feature_grad = torch.empty_like(flat), None if features is None else torch.empty_like(features)
+    successors = None if head.successors is None else head.successors.detach()
+    successor_grad = None if successors is None else torch.zeros_like(successors)
+    ce, right, total = torch.empty_like(labels, dtype=flat.dtype), torch.empty_like(labels, dtype=torch.bool), 0.0
+    for low, high in _parts(labels):
+        part = slice(low * labels.shape[1], high * labels.shape[1])
+        logits = torch.mm(flat[part], head.weight.T)
+        if features is not None and successors is not None:
+            logits.addmm_(features[part], successors.T)
+        weights, ce[low:high], right[low:high] = _become_gradient(logits, labels[low:high], weigh)
+        total += float((weights * ce[low:high]).sum())
+        torch.mm(logits, head.weight, out=grad[part])
+        if features is not None and successors is not None:
+            assert feature_grad is not None
+            assert successor_grad is not None
+            torch.mm(logits, successors, out=feature_grad[part])
+            successor_grad.addmm_(logits.T, features[part])
+    scalar = _with_gradient(hidden, grad, total)
+    if head.features is not None and feature_grad is not None:
+        scalar = scalar + _with_gradient(head.features, feature_grad, 0.0)
+    return HeadLoss(total=scalar, ce=ce, is_right=right, successors=successor_grad)
+
+
+def head_hits(hidden: Tensor, head: Head, labels: Tensor) -> Tensor:
+    """Return whether the first choice of each slot is its label, [A, K] bool."""
+    hits = torch.empty_like(labels, dtype=torch.bool)
+    for low, high in _parts(labels):
+        logits = hidden[low:high] @ head.weight.T
+        if head.features is not None and head.successors is not None:
+            logits += head.features[low:high] @ head.successors.T
+        hits[low:high] = logits.argmax(-1) == labels[low:high]
+    return hits
+
+
+def _parts(labels: Tensor) -> list[tuple[int, int]]:
+    blocks = max(_CHUNK // labels.shape[1], 1)
+    return [(low, min(low + blocks, len(labels))) for low in range(0, len(labels), blocks)]
+
+
+def _become_gradient(
+    logits: Tensor, labels: Tensor, weigh: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Turn logits [n, Vd] of whole blocks into weight * (softmax - one-hot); return weights, losses, hits [a, K]."""
+    at = labels.flatten().clamp_min(0)[:, None]
+    valid = labels >= 0
+    logits -= logits.amax(dim=1, keepdim=True)
+    wanted = logits.gather(1, at)
+    logits.exp_()
+    sums = logits.sum(dim=1, keepdim=True)
+    losses = torch.where(valid, (sums.log() - wanted).view(labels.shape), 0.0)
+    weights = weigh(losses, valid)
+    each = weights.flatten()[:, None]
+    logits *= each / sums
+    logits.scatter_add_(1, at, -each)
+    return weights, losses, (wanted >= 0.0).view(labels.shape) & valid
+
+
+def _with_gradient(tensor: Tensor, grad: Tensor, value: float) -> Tensor:
+    """Return a scalar of this value whose gradient at the tensor is grad."""
+    product = (tensor * grad.view(tensor.shape)).sum()
+    return product - product.detach() + value

@@ -1,0 +1,128 @@
+"""The loss of a network on a batch, by the cheapest way that gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from paradraft.nets.block import BlockNet
+from paradraft.nets.net import Net
+from paradraft.train.batches import Slots
+from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
+from paradraft.train.objectives import Losses, Objective, measure, pace_weights, slot_weights
+
+_CHUNK = 64  # anchors whose logits are held at once
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Teacher:
+    """What turns the target's last layer into its law over the draft vocabulary."""
+
+    norm: Tensor  # [d]
+    eps: float
+    head: Tensor  # [Vd, d]
+
+    def logits(self, last: Tensor) -> Tensor:
+        """Return the target's logits [..., Vd] for outputs of its last layer [..., d]."""
+        return torch.nn.functional.rms_norm(last, self.norm.shape, self.norm, self.eps) @ self.head.T
+
+
+def batch_loss(
+    net: Net, slots: Slots, labels: Tensor, objective: Objective, teacher: Teacher | None, *, share: float = 1.0
+) -> Losses:
+    """Return the summed losses of a batch times share; labels [A, K]: draft ids, -1 where there is nothing to learn.
+
+    Backward through `total` gives the gradients of everything but the correction's matrix, which is added here. The
+    returned cross-entropy is not multiplied.
+    """
+    hidden = net.hidden_training(slots.batch).float()
+    if objective.needs_teacher:
+        return _by_parts(net, hidden, slots, labels, objective, teacher, share)
+    head = _head(net, hidden, slots)
+    result = head_cross_entropy(hidden, head, labels, _weigher(objective, share))
+    _add_successors(net, result.successors)
+    total = result.total
+    valid = labels >= 0
+    weights = slot_weights(valid, objective)
+    if objective.confidence:
+        confidence = _confidence(net, hidden, slots)
+        if confidence is not None:
+            doubt = torch.nn.functional.binary_cross_entropy_with_logits(
+                confidence, result.is_right.float(), reduction="none"
+            )
+            total = total + share * objective.confidence * (weights * doubt).sum()
+    return Losses(total=total, ce=(weights * result.ce).sum(), is_right=result.is_right)
+
+
+@torch.no_grad()
+def batch_hits(net: Net, slots: Slots, labels: Tensor) -> Tensor:
+    """Return whether the first choice of each slot is its label, [A, K], the tokens before it taken from the text."""
+    hidden = net.hidden_training(slots.batch).float()
+    return head_hits(hidden, _head(net, hidden, slots), labels)
+
+
+def _weigher(objective: Objective, share: float) -> Callable[[Tensor, Tensor], Tensor]:
+    if objective.weighting == "pace":
+        return lambda ce, valid: share * objective.ce * pace_weights(ce, valid)
+    return lambda _, valid: share * objective.ce * slot_weights(valid, objective)
+
+
+def _head(net: Net, hidden: Tensor, slots: Slots) -> Head:
+    if not isinstance(net, BlockNet) or net.markov_head is None:
+        return Head(weight=net.lm_head.weight)
+    markov = net.markov_head
+    features = markov.gated(markov.embed(slots.previous), hidden)
+    return Head(weight=net.lm_head.weight, features=features.float(), successors=markov.markov_w2.weight)
+
+
+def _confidence(net: Net, hidden: Tensor, slots: Slots) -> Tensor | None:
+    """Return raw logits [A, K]; the backbone learns nothing from them."""
+    if not isinstance(net, BlockNet) or net.confidence_head is None:
+        return None
+    embedded = None if net.markov_head is None else net.markov_head.embed(slots.previous).detach()
+    logits: Tensor = net.confidence_head(hidden.detach(), embedded)
+    return logits
+
+
+def _add_successors(net: Net, grad: Tensor | None) -> None:
+    if grad is None or not isinstance(net, BlockNet) or net.markov_head is None:
+        return
+    weight = net.markov_head.markov_w2.weight
+    weight.grad = grad if weight.grad is None else weight.grad + grad
+
+
+def _by_parts(
+    net: Net,
+    hidden: Tensor,
+    slots: Slots,
+    labels: Tensor,
+    objective: Objective,
+    teacher: Teacher | None,
+    share: float,
+) -> Losses:
+    """Compute any loss some anchors at a time, so that few logits are held."""
+    confidence = _confidence(net, hidden, slots)
+    head = _head(net, hidden, slots)
+    leaves = [hidden, *[part for part in (head.features, confidence) if part is not None]]
+    cut = [leaf.detach().requires_grad_() for leaf in leaves]
+    features = cut[1] if head.features is not None else None
+    doubt = cut[-1] if confidence is not None else None
+    total, ce = 0.0, hidden.new_zeros(())
+    right: list[Tensor] = []
+    for low in range(0, len(labels), _CHUNK):
+        part = slice(low, low + _CHUNK)
+        logits = cut[0][part] @ head.weight.T
+        if features is not None and head.successors is not None:
+            logits = logits + features[part] @ head.successors.T
+        law = None if teacher is None or slots.last is None else teacher.logits(slots.last[part])
+        losses = measure(logits, labels[part], law, None if doubt is None else doubt[part], objective)
+        (share * losses.total).backward()  # type: ignore[no-untyped-call]
+        total += share * float(losses.total.detach())
+        ce, right = ce + losses.ce, [*right, losses.is_right]
+    surrogate = hidden.new_zeros(())
+    for leaf, cut_leaf in zip(leaves, cut, strict=True):
+        surrogate = surrogate + (leaf * cut_leaf.grad).sum() if cut_leaf.grad is not None else surrogate
+    return Losses(total=surrogate - surrogate.detach() + total, ce=ce, is_right=torch.cat(right))

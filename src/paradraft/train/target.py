@@ -1,0 +1,44 @@
+"""What fitting takes from the target's files: embedding, head, final norm, and layers to begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
+from paradraft.models.decoder_config import DecoderConfig, read_decoder_config
+from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TargetTables:
+    """A target, opened but not loaded."""
+
+    name: str
+    config: DecoderConfig
+    checkpoint: Checkpoint
+    embedding: Tensor  # [V, d] fp32
+    head: Tensor  # [V, d] fp32, the embedding itself where they are tied
+    final_norm: Tensor  # [d] fp32
+
+    def layer(self, number: int) -> dict[str, Tensor]:
+        """Return the tensors of a decoder layer by their names within it, fp32."""
+        prefix = f"model.layers.{number}."
+        weights = self.checkpoint.weights
+        return {name.removeprefix(prefix): weights[name].float() for name in weights if name.startswith(prefix)}
+
+
+def open_target(source: str) -> TargetTables:
+    """Open a target of the llama family by name, folder or file; raise ModelError for anything else."""
+    checkpoint = open_checkpoint(find_model(source))
+    config = read_decoder_config(checkpoint.config)
+    embedding = checkpoint.weights[EMBEDDING].float()
+    return TargetTables(
+        name=checkpoint.source.name,
+        config=config,
+        checkpoint=checkpoint,
+        embedding=embedding,
+        head=embedding if config.is_tied else checkpoint.weights[HEAD].float(),
+        final_norm=checkpoint.weights[FINAL_NORM].float(),
+    )
