@@ -16,14 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from paradraft.core.arrays import BoolArray, DoubleArray
+from paradraft.core.arrays import BoolArray, DoubleArray, starts_of
 from paradraft.core.errors import ConfigError
+from paradraft.core.records import Proposal, Verdict
 from paradraft.scheduling.survival import (
     Families,
     Indices,
     above,
     at_level,
-    join_families,
+    families_of,
+    renumbered,
     scaled,
     survival,
     temperature_at,
@@ -31,10 +33,12 @@ from paradraft.scheduling.survival import (
 
 BINS = 15
 GRID: tuple[float, ...] = tuple(float(value) for value in np.geomspace(0.1, 10.0, 41))
+SLACK = 0.005  # of the least squared error, within which calibration error decides
 MIN_NODES = 200  # of one depth, below which its temperature is that of the depth before
 MAX_DEPTH = 64
-_REFIT_EVERY = 64  # steps
-_WINDOW = 4096  # nodes that are remembered
+_STEPS = (1.0, 0.5, 0.7, 0.85, 1.18, 1.4, 2.0)  # factors that a temperature may change by at once while serving
+_FIRST_FIT, _REFIT_EVERY = 64, 256  # steps; a fit takes some milliseconds
+_WINDOW = 2048  # nodes that are remembered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,14 +103,18 @@ def calibration_error(predicted: DoubleArray, stood: BoolArray, bins: int = BINS
 
 
 def fit_calibration(
-    nodes: Families, *, grid: Sequence[float] = GRID, min_nodes: int = MIN_NODES, dataset: str = ""
+    nodes: Families, *, near: Sequence[float] | None = None, min_nodes: int = MIN_NODES, dataset: str = ""
 ) -> Calibration:
-    """Return the temperatures that calibrate these nodes; a depth with few of them takes the one before it."""
+    """Return the temperatures that calibrate these nodes; a depth with few of them takes the one before it.
+
+    near: temperatures by depth beside which the new ones are looked for, which is faster than among all of GRID.
+    """
     temperatures: list[float] = []
     found = np.zeros(len(nodes))
     for depth in range(1, min(int(nodes.depths.max(initial=0)), MAX_DEPTH) + 1):
         level = np.flatnonzero(nodes.depths == depth)
         if len(level) >= min_nodes:
+            grid = GRID if near is None else _beside(temperature_at(near, depth))
             temperatures.append(_best_temperature(nodes, level, above(found, nodes.parents[level]), grid))
         else:
             temperatures.append(temperature_at(temperatures, depth))
@@ -120,15 +128,25 @@ def fit_calibration(
     )
 
 
+def _beside(temperature: float) -> tuple[float, ...]:
+    return tuple(min(max(temperature * ratio, GRID[0]), GRID[-1]) for ratio in _STEPS)
+
+
 def _best_temperature(nodes: Families, level: Indices, parents: DoubleArray, grid: Sequence[float]) -> float:
-    """Return the temperature of least error, the one closest to 1 among equals."""
-    families = np.unique(nodes.families[level], return_inverse=True)[1].reshape(-1)
+    """Return the temperature of least calibration error, the one closest to 1 among equals.
+
+    Predictions that are all alike are calibrated, too, and tell nothing. So only temperatures whose squared error is
+    nearly the least come into question.
+    """
+    families = renumbered(nodes.families[level])
     chances, stood = nodes.chances[level], nodes.stood[level]
-    errors = [
-        (calibration_error(parents * scaled(chances, families, value), stood), abs(math.log(value)), value)
-        for value in grid
-    ]
-    return min(errors)[2]
+    trials = []
+    for value in grid:
+        found = parents * scaled(chances, families, value)
+        squared = float(np.square(found - stood).mean())
+        trials.append((squared, calibration_error(found, stood), abs(math.log(value)), value))
+    bound = min(trials)[0] * (1.0 + SLACK)
+    return min(trial[1:] for trial in trials if trial[0] <= bound)[-1]
 
 
 @dataclass(slots=True)
@@ -136,22 +154,45 @@ class OnlineCalibration:
     """Calibrates on the last verified nodes while serving; starts from `current`."""
 
     current: Calibration = field(default_factory=Calibration)
-    _rounds: deque[Families] = field(default_factory=deque)
+    _rounds: deque[tuple[Proposal, Verdict]] = field(default_factory=deque)
     _num_nodes: int = 0
     _num_new: int = 0
+    _num_fits: int = 0
 
     @property
     def temperatures(self) -> tuple[float, ...]:
         """Return the temperatures in use, by depth from 1."""
         return self.current.temperatures
 
-    def add(self, nodes: Families) -> None:
-        """Learn what became of one step's verified nodes; now and then the temperatures follow."""
-        self._rounds.append(nodes)
-        self._num_nodes += len(nodes)
+    def add(self, proposal: Proposal, verdict: Verdict) -> None:
+        """Learn what became of one step's nodes, which have confidences; now and then the temperatures follow."""
+        self._rounds.append((proposal, verdict))
+        self._num_nodes += len(proposal.tokens)
         self._num_new += 1
-        while self._num_nodes - len(self._rounds[0]) > _WINDOW:
-            self._num_nodes -= len(self._rounds.popleft())
-        if self._num_new >= _REFIT_EVERY and self._num_nodes >= MIN_NODES:
+        while self._num_nodes - len(self._rounds[0][0].tokens) > _WINDOW:
+            self._num_nodes -= len(self._rounds.popleft()[0].tokens)
+        if self._num_new >= (_REFIT_EVERY if self._num_fits else _FIRST_FIT) and self._num_nodes >= MIN_NODES:
+            self._num_fits += 1
             self._num_new = 0
-            self.current = fit_calibration(join_families(self._rounds), dataset="served rounds")
+            self.current = fit_calibration(self.remembered(), near=self.temperatures, dataset="served rounds")
+
+    def remembered(self) -> Families:
+        """Return the nodes that the calibration rests on."""
+        proposals, verdicts = zip(*self._rounds, strict=True)
+        joined = _joined(proposals)
+        paths = np.concatenate([verdict.path_starts[1:] - verdict.path_starts[:-1] for verdict in verdicts])
+        stood = np.zeros(len(joined.tokens), dtype=np.bool_)
+        stood[np.concatenate([verdict.path for verdict in verdicts]) + np.repeat(joined.starts[:-1], paths)] = True
+        return families_of(joined, stood)
+
+
+def _joined(proposals: Sequence[Proposal]) -> Proposal:
+    """Return the rows of several proposals that have confidences as those of one."""
+    return Proposal(
+        starts=starts_of(np.concatenate([proposal.num_nodes for proposal in proposals])),
+        tokens=np.concatenate([proposal.tokens for proposal in proposals]),
+        parents=np.concatenate([proposal.parents for proposal in proposals]),
+        depths=np.concatenate([proposal.depths for proposal in proposals]),
+        sources=np.concatenate([proposal.sources for proposal in proposals]),
+        confidence=np.concatenate([proposal.confidence for proposal in proposals if proposal.confidence is not None]),
+    )

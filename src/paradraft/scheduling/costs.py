@@ -43,6 +43,16 @@ class PassCosts:
             return None
         return self._single.at(1) * (1.0 + DRAFT_COST + NODE_COST * (num_tokens - 1))
 
+    def curve(self, num_tokens: int, count: int) -> list[float] | None:
+        """Return the expected seconds with 0, 1 .. count nodes beside num_tokens tokens, None before measurements."""
+        found = [self.seconds(num_tokens + nodes) for nodes in (0, 1, count)]
+        plain, first, last = found
+        if plain is None or first is None or last is None:
+            return None
+        # Behind the first node the prices lie on a line.
+        step = (last - first) / max(count - 1, 1)
+        return [plain, *(first + step * nodes for nodes in range(count))]
+
     def node_cost(self, num_tokens: int) -> float:
         """Return what one node more costs, as a share of a pass over num_tokens tokens."""
         slope, seconds = self._several.slope, self.seconds(num_tokens)

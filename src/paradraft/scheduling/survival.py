@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -56,19 +57,41 @@ def families_of(proposal: Proposal, stood: BoolArray | None = None) -> Families:
     )
 
 
-def join_families(parts: Sequence[Families]) -> Families:
-    """Return the nodes of all parts in one."""
-    nodes = np.cumsum([0, *(len(part) for part in parts)])
-    names = np.cumsum([0, *(int(part.families.max(initial=-1)) + 1 for part in parts)])
-    return Families(
-        chances=np.concatenate([part.chances for part in parts]),
-        depths=np.concatenate([part.depths for part in parts]),
-        parents=np.concatenate(
-            [np.where(part.parents < 0, -1, part.parents + at) for part, at in zip(parts, nodes, strict=False)]
-        ),
-        families=np.concatenate([part.families + at for part, at in zip(parts, names, strict=False)]),
-        stood=np.concatenate([part.stood for part in parts]),
-    )
+def survival_of(proposal: Proposal, temperatures: Sequence[float]) -> list[float]:
+    """Return what `survival` does for a proposal with confidences, N numbers; in plain Python, which is faster here."""
+    assert proposal.confidence is not None
+    confidence: list[float] = proposal.confidence.tolist()
+    parents: list[int] = proposal.parents.tolist()
+    depths: list[int] = proposal.depths.tolist()
+    starts: list[int] = proposal.starts.tolist()
+    found: list[float] = []
+    for low, high in pairwise(starts):
+        found += _row_survival(confidence[low:high], parents[low:high], depths[low:high], temperatures)
+    return found
+
+
+def _row_survival(
+    confidence: list[float], parents: list[int], depths: list[int], temperatures: Sequence[float]
+) -> list[float]:
+    """Return the survival of one row's nodes; entry parent + 1 of a list by family belongs to a node's children."""
+    count = len(confidence)
+    chances = [0.0] * count
+    named = [0.0] * (count + 1)
+    for node, parent in enumerate(parents):
+        over = 1.0 if parent < 0 else confidence[parent]
+        chances[node] = min(confidence[node] / over, 1.0) if over > 0.0 else 0.0
+        named[parent + 1] += chances[node]
+    powers = [1.0 / temperature_at(temperatures, depth) for depth in depths]
+    shares = [chance**power for chance, power in zip(chances, powers, strict=True)]
+    sums = [0.0] * (count + 1)
+    for node, parent in enumerate(parents):
+        if not sums[parent + 1]:
+            sums[parent + 1] = max(1.0 - named[parent + 1], LEAST_REST) ** powers[node]
+        sums[parent + 1] += shares[node]
+    found = [0.0] * count
+    for node, parent in enumerate(parents):
+        found[node] = (1.0 if parent < 0 else found[parent]) * shares[node] / sums[parent + 1]
+    return found
 
 
 def scaled(chances: DoubleArray, families: Indices, temperature: float) -> DoubleArray:
@@ -100,7 +123,13 @@ def temperature_at(temperatures: Sequence[float], depth: int) -> float:
 
 def at_level(nodes: Families, level: Indices, temperature: float) -> DoubleArray:
     """Return the scaled chances of the nodes of one level, which holds whole families."""
-    return scaled(nodes.chances[level], nodes.families[level], temperature)
+    return scaled(nodes.chances[level], renumbered(nodes.families[level]), temperature)
+
+
+def renumbered(families: Indices) -> Indices:
+    """Return the same families under numbers without gaps."""
+    found: Indices = np.unique(families, return_inverse=True)[1].reshape(-1)
+    return found
 
 
 def above(found: DoubleArray, parents: Indices) -> DoubleArray:

@@ -12,16 +12,18 @@ left whole. See docs/exactness.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
-from paradraft.core.arrays import BoolArray, DoubleArray, IntArray, ints, starts_of
+from paradraft.core.arrays import IntArray, ints, starts_of
 from paradraft.core.ports import Drafter, Scores
-from paradraft.core.records import Batch, DraftLaws, Plan, Proposal, Verdict
+from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.scheduling.calibration import OnlineCalibration
 from paradraft.scheduling.costs import PassCosts
-from paradraft.scheduling.survival import Indices, families_of, survival
+from paradraft.scheduling.survival import survival_of
 
 PROBE_EVERY = 32  # steps after which everything is verified once, so that refused confidences are checked too
 SMOOTHING = 0.2  # weight of a step in the price that sampled drafts are cut by
@@ -41,51 +43,40 @@ class VerificationBudget:
         """Return the proposal without the nodes that are not worth their part of the pass."""
         if not len(proposal.tokens) or proposal.confidence is None:
             return proposal
-        chances = survival(families_of(proposal), self.calibration.temperatures)
-        num_answers = int(np.count_nonzero(batch.num_scored))
-        rates = self._rates(len(batch.tokens), num_answers, chances)
-        if rates is None:
+        seconds = self._costs.curve(len(batch.tokens), len(proposal.tokens))
+        if seconds is None:
             return proposal
-        kept = self._kept(proposal, chances, rates)
-        self._learn_price(len(batch.tokens), rates)
-        if kept.all() or self._is_probe():
+        chances = survival_of(proposal, self.calibration.temperatures)
+        order = self._order(proposal, chances)
+        rates = _rates(int(np.count_nonzero(batch.num_scored)), [chances[node] for node in order], seconds)
+        kept = self._kept(proposal, chances, order, rates)
+        self._learn_price(max(rates), seconds)
+        if len(kept) == len(chances) or self._is_probe():
             return proposal
-        self.num_dropped += int(np.count_nonzero(~kept))
+        self.num_dropped += len(chances) - len(kept)
         return cut(proposal, kept)
 
     def observe(self, proposal: Proposal, verdict: Verdict) -> None:
         """Learn what became of the verified nodes."""
-        if not len(proposal.tokens) or proposal.confidence is None:
-            return
-        paths = np.diff(verdict.path_starts)
-        stood = np.zeros(len(proposal.tokens), dtype=np.bool_)
-        stood[verdict.path + np.repeat(proposal.starts[:-1], paths)] = True
-        self.calibration.add(families_of(proposal, stood))
+        if len(proposal.tokens) and proposal.confidence is not None:
+            self.calibration.add(proposal, verdict)
 
-    def _rates(self, num_tokens: int, num_answers: int, chances: DoubleArray) -> DoubleArray | None:
-        """Return expected tokens per second with 0, 1 .. N of the best nodes, [N+1]; None before costs are known."""
-        seconds = [self._costs.seconds(num_tokens + count) for count in range(len(chances) + 1)]
-        if seconds[0] is None:
-            return None
-        expected = num_answers + np.concatenate([[0.0], np.cumsum(np.sort(chances)[::-1])])
-        rates: DoubleArray = expected / np.array(seconds, dtype=np.float64)
-        return rates
+    def _order(self, proposal: Proposal, chances: list[float]) -> list[int]:
+        """Return the nodes by falling survival; of equal ones the shallower first, so that no parent is left out."""
+        depths: list[int] = proposal.depths.tolist()
+        return sorted(range(len(chances)), key=lambda node: (-chances[node], depths[node]))
 
-    def _kept(self, proposal: Proposal, chances: DoubleArray, rates: DoubleArray) -> BoolArray:
-        if proposal.laws is not None:
-            if self._price is None or not all(proposal.is_chain(row) for row in range(len(proposal.starts) - 1)):
-                return np.ones(len(chances), dtype=np.bool_)
-            return chances >= self._price
-        # Equal survival: the shallower node first, so that no parent is left out.
-        order: Indices = np.lexsort((proposal.depths, -chances))
-        kept = np.zeros(len(chances), dtype=np.bool_)
-        kept[order[: int(rates.argmax())]] = True
-        return kept
+    def _kept(self, proposal: Proposal, chances: list[float], order: list[int], rates: list[float]) -> list[int]:
+        """Return the nodes to verify, in their order in the proposal."""
+        if proposal.laws is None:
+            return sorted(order[: rates.index(max(rates))])
+        if self._price is None or not all(proposal.is_chain(row) for row in range(len(proposal.starts) - 1)):
+            return list(range(len(chances)))
+        return [node for node, chance in enumerate(chances) if chance >= self._price]
 
-    def _learn_price(self, num_tokens: int, rates: DoubleArray) -> None:
+    def _learn_price(self, rate: float, seconds: list[float]) -> None:
         """Note what a node must bring at the best rate of this step; sampled drafts of later steps are cut by it."""
-        slope = self._costs.node_cost(num_tokens) * (self._costs.seconds(num_tokens) or 0.0)
-        price = float(rates.max()) * slope
+        price = rate * (seconds[-1] - seconds[0]) / (len(seconds) - 1)
         self._price = price if self._price is None else self._price + SMOOTHING * (price - self._price)
 
     def _is_probe(self) -> bool:
@@ -93,30 +84,39 @@ class VerificationBudget:
         return self._num_cuts == 0
 
 
-def cut(proposal: Proposal, kept: BoolArray) -> Proposal:
-    """Return the proposal with the kept nodes [N] only; with a node its parent must be kept."""
-    counts = np.diff(proposal.starts)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    firsts = proposal.starts[:-1][rows]
-    # Where a kept node lies among the kept ones of its row.
-    new_starts = starts_of(np.bincount(rows[kept], minlength=len(counts)))
-    places = np.cumsum(kept) - 1 - new_starts[:-1][rows]
-    parents = proposal.parents
-    inner = np.where(parents < 0, -1, places[np.maximum(parents + firsts, 0)])
+def _rates(num_answers: int, chances: list[float], seconds: list[float]) -> list[float]:
+    """Return expected tokens per second with 0, 1 .. N of the best nodes, whose survival falls."""
+    expected = accumulate(chances, initial=float(num_answers))
+    return [tokens / time for tokens, time in zip(expected, seconds, strict=True)]
+
+
+def cut(proposal: Proposal, kept: Sequence[int]) -> Proposal:
+    """Return the proposal with the kept nodes only, given in order; with a node its parent must be kept."""
+    starts: list[int] = proposal.starts.tolist()
+    parents: list[int] = proposal.parents.tolist()
+    counts = [0] * (len(starts) - 1)
+    places: dict[int, int] = {}  # of a kept node, within its row
+    new_parents: list[int] = []
+    row = 0
+    for node in kept:
+        while node >= starts[row + 1]:
+            row += 1
+        parent = parents[node]
+        new_parents.append(-1 if parent < 0 else places[starts[row] + parent])
+        places[node] = counts[row]
+        counts[row] += 1
+    index = np.array(kept, dtype=np.intp)
+    laws = proposal.laws
     return replace(
         proposal,
-        starts=new_starts,
-        tokens=proposal.tokens[kept],
-        parents=ints(inner[kept]),
-        depths=proposal.depths[kept],
-        sources=proposal.sources[kept],
-        laws=_cut_laws(proposal.laws, kept),
-        confidence=None if proposal.confidence is None else proposal.confidence[kept],
+        starts=starts_of(counts),
+        tokens=proposal.tokens[index],
+        parents=ints(new_parents),
+        depths=proposal.depths[index],
+        sources=proposal.sources[index],
+        laws=None if laws is None else replace(laws, of=laws.of[index]),
+        confidence=None if proposal.confidence is None else proposal.confidence[index],
     )
-
-
-def _cut_laws(laws: DraftLaws | None, kept: BoolArray) -> DraftLaws | None:
-    return None if laws is None else replace(laws, of=laws.of[kept])
 
 
 class ScheduledDrafter:

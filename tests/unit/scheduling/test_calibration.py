@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from paradraft.core.arrays import ints
 from paradraft.core.errors import ConfigError
+from paradraft.core.records import Proposal, Verdict
 from paradraft.scheduling.calibration import (
     Calibration,
     OnlineCalibration,
@@ -16,6 +19,7 @@ from paradraft.scheduling.calibration import (
     read_calibration,
 )
 from paradraft.scheduling.survival import Families, survival
+from support.drafting import verdict_of
 
 WIDTH = 4
 
@@ -67,15 +71,25 @@ def test_positions_that_were_not_verified_count_as_nothing() -> None:
     assert nodes.parents.tolist() == [-1, 0, 1, -1]
 
 
+def step(heat: float, seed: int) -> tuple[Proposal, Verdict]:
+    """Eight rows of chains whose confidences are off by a heat, and what stood of them."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(0.5, 1.2, (8, WIDTH))
+    accepted = np.cumprod(rng.uniform(size=true.shape) < 1 / (1 + np.exp(-true)), axis=1).sum(axis=1).tolist()
+    confidence = np.cumprod(1 / (1 + np.exp(-heat * true)), axis=1).astype(np.float32)
+    proposal = replace(Proposal.chains([ints(range(WIDTH))] * 8), confidence=confidence.reshape(-1))
+    return proposal, verdict_of(*((list(range(count)), [0] * (count + 1)) for count in accepted))
+
+
 def test_calibration_follows_while_serving_and_forgets_old_rounds() -> None:
     online = OnlineCalibration()
-    for step in range(200):
-        online.add(rounds(8, (3.0,) * WIDTH, seed=step))
+    for seed in range(500):
+        online.add(*step(3.0, seed))
     assert online.temperatures[0] == pytest.approx(3.0, rel=0.4)
-    for step in range(300):
-        online.add(rounds(8, (0.5,) * WIDTH, seed=step))
+    for seed in range(700):
+        online.add(*step(0.5, seed))
     assert online.temperatures[0] == pytest.approx(0.5, rel=0.4)
-    assert sum(len(part) for part in online._rounds) <= 4096 + 8 * WIDTH
+    assert len(online.remembered()) <= 2048 + 8 * WIDTH
 
 
 def test_a_calibration_is_written_and_read(tmp_path: Path) -> None:

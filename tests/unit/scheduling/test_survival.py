@@ -5,7 +5,7 @@ import pytest
 
 from paradraft.core.arrays import ints, starts_of
 from paradraft.core.records import Proposal
-from paradraft.scheduling.survival import families_of, join_families, scaled, survival
+from paradraft.scheduling.survival import families_of, scaled, survival, survival_of
 
 
 def proposal_of(parents: list[list[int]], confidence: list[list[float]]) -> Proposal:
@@ -71,9 +71,7 @@ def test_chances_that_cannot_be_are_made_usable() -> None:
     assert ((found >= 0) & (found <= 1)).all()
 
 
-def test_joined_steps_keep_their_families() -> None:
-    first = families_of(proposal_of([[-1, 0], [-1]], [[0.9, 0.8], [0.6]]))
-    second = families_of(proposal_of([[-1, -1, 1]], [[0.5, 0.4, 0.2]]))
-    both = join_families([first, second])
-    apart = np.concatenate([survival(first, (2.0, 0.5)), survival(second, (2.0, 0.5))])
-    assert survival(both, (2.0, 0.5)) == pytest.approx(apart)
+@pytest.mark.parametrize("temperatures", [(), (2.0, 0.5), (0.3,)])
+def test_both_ways_to_reckon_agree(temperatures: tuple[float, ...]) -> None:
+    proposal = proposal_of([[-1, -1, 0, 0, 2], [], [-1, 0, 1]], [[0.5, 0.3, 0.3, 0.1, 0.29], [], [0.9, 0.95, 0.0]])
+    assert survival_of(proposal, temperatures) == pytest.approx(survival(families_of(proposal), temperatures))

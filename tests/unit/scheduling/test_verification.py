@@ -79,7 +79,7 @@ def test_a_tree_keeps_parents_and_its_order() -> None:
 
 def test_cutting_renumbers_every_row() -> None:
     proposal = replace(chains([0.5, 0.4, 0.3], [0.9, 0.8], laws=True), sources=np.arange(5, dtype=np.uint32))
-    part = cut(proposal, np.array([True, False, False, True, True]))
+    part = cut(proposal, [0, 3, 4])
     assert part.starts.tolist() == [0, 1, 3]
     assert part.parents.tolist() == [-1, -1, 0]
     assert part.sources.tolist() == [0, 3, 4]
@@ -132,8 +132,7 @@ def test_sampled_trees_are_left_whole() -> None:
 def test_verified_nodes_teach_the_calibration_what_stood() -> None:
     budget = VerificationBudget(costs=costs_of(0.0))
     budget.observe(chains([0.9, 0.8], [0.7]), verdict_of(([0], [0, 9]), ([], [4])))
-    [nodes] = budget.calibration._rounds
-    assert nodes.stood.tolist() == [True, False, False]
+    assert budget.calibration.remembered().stood.tolist() == [True, False, False]
 
 
 class Confident(FakeDrafter):
