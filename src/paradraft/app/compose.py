@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from paradraft.app.config import Config
 from paradraft.app.drafters import Drafting, build_drafter
@@ -15,6 +16,7 @@ from paradraft.engine.engine import Engine, EngineOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.threads import use_threads
+from paradraft.scheduling.calibration import Calibration, read_calibration
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.rules import make_rule
 
@@ -62,6 +64,8 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
 
 def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: RuleAcceptor) -> Engine:
     limits = model.target.limits
+    path = config.draft_calibration
+    calibration = Calibration() if path is None else read_calibration(Path(path))
     return Engine(
         target=model.target,
         drafter=GuardedDrafter(drafting.drafter, vocab_size=limits.vocab_size),
@@ -75,6 +79,8 @@ def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: Rule
             gamma=drafting.gamma,
             nodes=drafting.nodes,
             is_adaptive=config.adaptive,
+            schedules_verification=config.schedule_verification,
+            calibration=calibration,
             reuses_prefixes=config.prefix_caching,
         ),
         clock=time.perf_counter,

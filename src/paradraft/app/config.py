@@ -24,7 +24,9 @@ class Config:
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
     drafter: none, ngram, suffix, early-exit, or a model (same forms as model) used as a draft model.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
-    gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so.
+    gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
+    schedule_verification: then also leave out drafted nodes whose confidence does not pay for them.
+    draft_calibration: JSON file of temperatures by depth that confidence starts from; None: learned while serving.
     draft_vocabulary: same (checked at start), or mapped: a draft model with another tokenizer, by token strings.
     draft_branching: children per node by level for a draft model's tree, () for a chain.
     draft_layers: how many of the target's own first layers draft with early-exit.
@@ -38,12 +40,14 @@ class Config:
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
     draft_layers: int = 4
+    draft_calibration: str | None = None
     draft_temperature: float | None = None
     draft_eos_temperature: float | None = None
     rule: str = "coupled"
     alpha: float = 0.6
     gamma: int = 7
     adaptive: bool = True
+    schedule_verification: bool = True
     dtype: str = "auto"
     device: str = "auto"
     threads: int | None = None
@@ -89,7 +93,7 @@ _RANGES = (
     ("seed", 0, 2**64 - 1),
 )
 _OPTIONAL = frozenset({"threads", "max_model_len", "seed"})
-_OPTIONAL_TEXTS = ("revision", "draft_revision")
+_OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_calibration")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -102,7 +106,7 @@ def _check_types(config: Config) -> None:
         value = getattr(config, name)
         if not (isinstance(value, str) and value) and not (value is None and name in _OPTIONAL_TEXTS):
             raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a text that is not empty.")
-    for name in ("adaptive", "prefix_caching"):
+    for name in ("adaptive", "schedule_verification", "prefix_caching"):
         if not isinstance(getattr(config, name), bool):
             raise ConfigError(f"{name}={getattr(config, name)!r} is not allowed.", remedy="Use true or false.")
 
