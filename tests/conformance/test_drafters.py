@@ -12,7 +12,18 @@ from paradraft.core.ports import Drafter
 from paradraft.core.records import Proposal
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.check import check_proposal
-from support.drafting import DRAFTERS, VOCAB, RowText, batch_for, drafts_of, forget_all, plan_for, propose, verdict_of
+from support.drafting import (
+    DRAFTERS,
+    VOCAB,
+    RowText,
+    batch_for,
+    drafts_of,
+    forget_all,
+    plan_for,
+    propose,
+    taps_of,
+    verdict_of,
+)
 from support.engines import GREEDY, build_engine, ids_of, request, run
 
 PHRASE = [9, 31, 4, 17, 8, 40, 22]
@@ -153,9 +164,9 @@ def test_observing_a_step_that_was_cut_short_does_no_harm(build: Build) -> None:
     drafter = build()
     batch = batch_for(RowText(tokens=looping(40), prompt_len=35))
     proposal = drafter.propose(batch, plan_for(batch, 4))
-    drafter.observe(batch, Proposal.empty(1), None, verdict_of(([], [PHRASE[5]])))
+    drafter.observe(batch, Proposal.empty(1), taps_of(batch, Proposal.empty(1)), verdict_of(([], [PHRASE[5]])))
     path = list(range(min(1, int(proposal.num_nodes[0]))))
-    drafter.observe(batch, proposal, None, verdict_of((path, [1, 2][: len(path) + 1])))
+    drafter.observe(batch, proposal, taps_of(batch, proposal), verdict_of((path, [1, 2][: len(path) + 1])))
     later = batch_for(RowText(tokens=[*looping(40), PHRASE[5]], prompt_len=35))
     check_proposal(drafter.propose(later, plan_for(later, 4)), later, plan_for(later, 4), VOCAB)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.core.arrays import IntArray, ints, join, starts_of
 from paradraft.core.ports import Drafter
 from paradraft.core.records import Batch, Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
@@ -19,7 +19,8 @@ from paradraft.drafters.vocabulary import VocabularyMap
 from paradraft.kv.pages import PageCache
 from support.byte_tokenizer import ByteTokenizer
 from support.shifted_tokenizer import ShiftedTokenizer
-from support.stub_target import Law, StubTarget, hashed_law
+from support.stub_network import StubNetwork, build_neural_drafter
+from support.stub_target import Law, StubScores, StubTarget, hashed_law
 
 VOCAB = 64
 GREEDY = SamplingParams(temperature=0.0)
@@ -118,6 +119,17 @@ def verdict_of(*outcomes: tuple[Sequence[int], Sequence[int]]) -> Verdict:
     )
 
 
+def taps_of(batch: Batch, proposal: Proposal) -> StubScores:
+    """Return what a drafter can read of a step besides logits."""
+    parts = [
+        part
+        for index in range(batch.num_rows)
+        for part in (batch.pending(index), ints([token for token, _ in drafts_of(proposal, index)]))
+    ]
+    fed = starts_of(batch.num_pending + proposal.num_nodes)
+    return StubScores([], starts_of([0] * batch.num_rows), fed, fed=join(parts))
+
+
 def build_model_drafter(
     options: ModelDrafterOptions | None = None,
     *,
@@ -159,6 +171,10 @@ DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
         "sampled model": _sampled,
         "sampled model tree": lambda: _sampled(2, 2),
         "mapped model": build_mapped_drafter,
+        "network": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW)),
+        "network tree": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW), width=3),
+        "shifted network": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW, shift=1)),
+        "sampled network": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW), is_sampled=True),
         "guarded suffix": lambda: GuardedDrafter(SuffixDrafter(), vocab_size=VOCAB),
     }
 )

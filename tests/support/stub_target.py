@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
+from paradraft.core.arrays import FloatArray, IntArray, ints, join, starts_of
 from paradraft.core.ports import Limits
 from paradraft.core.records import Batch, Proposal
 
@@ -63,7 +63,9 @@ class StubTarget:
             counts.append(len(scored))
             rows.extend(scored)
         fed = batch.num_pending + proposal.num_nodes
-        return StubTicket(StubScores(rows, starts_of(counts), starts_of(fed)))
+        parts = [(batch.pending(index), _nodes(proposal, index)) for index in range(batch.num_rows)]
+        tokens = join([part for both in parts for part in both])
+        return StubTicket(StubScores(rows, starts_of(counts), starts_of(fed), fed=tokens))
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         self._slots[destinations] = self._slots[sources].copy()
@@ -74,7 +76,7 @@ class StubTarget:
     def _score_row(self, batch: Batch, proposal: Proposal, index: int) -> list[FloatArray]:
         pending = batch.pending(index)
         low, high = int(proposal.starts[index]), int(proposal.starts[index + 1])
-        nodes, parents = proposal.tokens[low:high], proposal.parents[low:high]
+        nodes, parents = _nodes(proposal, index), proposal.parents[low:high]
         context = int(batch.context_len[index])
         slots = self._slots_of(batch, index, context + len(pending) + len(nodes))
         self._slots[slots[context:]] = np.concatenate([pending, nodes])
@@ -95,6 +97,10 @@ class StubTarget:
         return ints(table[logical // batch.page_size] * batch.page_size + logical % batch.page_size)
 
 
+def _nodes(proposal: Proposal, index: int) -> IntArray:
+    return proposal.tokens[proposal.starts[index] : proposal.starts[index + 1]]
+
+
 class StubTicket:
     def __init__(self, scores: StubScores) -> None:
         self._scores = scores
@@ -104,10 +110,13 @@ class StubTicket:
 
 
 class StubScores:
-    """Implements the Scores port over a list of logit rows."""
+    """Implements the Scores port over a list of logit rows. Every tap of a fed token is the token itself, [1]."""
 
-    def __init__(self, rows: list[FloatArray], starts: IntArray, fed_starts: IntArray) -> None:
+    def __init__(
+        self, rows: list[FloatArray], starts: IntArray, fed_starts: IntArray, fed: IntArray | None = None
+    ) -> None:
         self._rows = rows
+        self._fed = ints([0] * int(fed_starts[-1])) if fed is None else fed
         self.starts = starts
         self.fed_starts = fed_starts
 
@@ -123,7 +132,7 @@ class StubScores:
         return ints(order), row[order]
 
     def hidden(self, layer: int) -> FloatArray:
-        return np.zeros((int(self.fed_starts[-1]), 1), dtype=np.float32)
+        return self._fed[:, None].astype(np.float32)
 
     def attention_entropy(self, layer: int) -> FloatArray:
         return np.zeros((int(self.fed_starts[-1]), 1), dtype=np.float32)

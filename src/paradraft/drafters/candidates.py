@@ -76,7 +76,7 @@ def draft_law(scores: Scores, index: int, params: SamplingParams, heat: DraftHea
     values = (logits - logits[0]).astype(np.float64) / _temperatures(ids, params, heat)
     order = np.argsort(-values, kind="stable")
     weights = np.exp(values[order] - values[order[0]])
-    kept = order[: _num_kept(weights, params)]
+    kept = order[: num_kept(weights, params)]
     weights = weights[: len(kept)]
     return DraftLaw(draft_ids[kept], ids[kept], weights / weights.sum())
 
@@ -129,7 +129,7 @@ def _temperatures(ids: IntArray, params: SamplingParams, heat: DraftHeat) -> Dou
     return np.where(np.isin(ids, ints(heat.eos_ids)), max(heat.eos_temperature, _COLDEST), temperature)
 
 
-def _num_kept(weights: DoubleArray, params: SamplingParams) -> int:
+def num_kept(weights: DoubleArray, params: SamplingParams) -> int:
     """Return how many of the best tokens, weights [n] falling from 1, the row's cuts leave; at least 1."""
     count = int(np.count_nonzero(weights))
     count = min(params.top_k or count, count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -186,7 +187,21 @@ class ModelDraft:
         self.law_of.append(law)
 
 
-def laws_of(drafts: Sequence[ModelDraft | None]) -> DraftLaws | None:
+class Drawn(Protocol):
+    """A draft some of whose nodes were drawn."""
+
+    @property
+    def laws(self) -> list[DraftLaw]:
+        """Return the laws."""
+        ...
+
+    @property
+    def law_of(self) -> list[int]:
+        """Return each node's law, -1 where it was chosen deterministically."""
+        ...
+
+
+def laws_of(drafts: Sequence[Drawn | None]) -> DraftLaws | None:
     """Return the laws of all rows' nodes, None if no node was drawn."""
     present = [draft for draft in drafts if draft is not None]
     laws = [law for draft in present for law in draft.laws]

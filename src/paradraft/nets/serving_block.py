@@ -31,6 +31,7 @@ class BlockNetwork:
         config = net.config
         self.name = config.method
         self.tap_layers = config.tap_layers
+        self.tap_size = config.num_taps * config.hidden_size
         self.block_size = config.block_size
         self.max_positions = config.max_positions
         self._config = config

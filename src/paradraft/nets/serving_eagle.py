@@ -25,7 +25,7 @@ from paradraft.nets.steps import Level
 
 
 class EagleNetwork:
-    """Implements drafters.neural.ports.Network and, for EAGLE-3, nets.steps.StepNetwork."""
+    """What the two methods share of drafters.neural.ports.Network. It copies the weights."""
 
     shift = 1
 
@@ -33,6 +33,7 @@ class EagleNetwork:
         config = net.config
         self.name = config.method
         self.tap_layers = config.tap_layers
+        self.tap_size = config.num_taps * config.hidden_size
         self.block_size = config.block_size
         self.max_positions = config.max_positions
         self._net: ServedEagle | None = ServedEagle(net, place)
@@ -42,46 +43,54 @@ class EagleNetwork:
             key_dim=config.head_dim,
             value_dim=config.head_dim,
         )
-        self._store = KvStore(
+        self.store = KvStore(
             shape, num_pages=place.num_pages, page_size=place.page_size, dtype=place.dtype, device=place.device
         )
-        self._ids = net.vocabulary.ids.to(place.device)
-        self._heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
+        self.ids = net.vocabulary.ids.to(place.device)
+        self.heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
         cache = place.num_pages * place.page_size * shape.bytes_per_token(place.dtype)
-        self.extra_bytes = self._net.num_weights * place.dtype.itemsize + self._heads.num_bytes + cache
+        self.extra_bytes = self._net.num_weights * place.dtype.itemsize + self.heads.num_bytes + cache
 
     def append(self, feed: ContextFeed) -> None:
         """Write the keys and values of new entries."""
-        net = self._opened()
+        net = self.opened()
         device = net.place.device
         with torch.inference_mode():
             embedded = net.embed(as_tensor(feed.tokens, device))
             features = net.features(as_tensor(feed.taps, device))
             positions = as_tensor(feed.positions, device)
-            writer = _Writer(store=self._store, slots=Slots.of(feed.slots, device), spans=_spans(feed, device))
+            writer = _Writer(store=self.store, slots=Slots.of(feed.slots, device), spans=_spans(feed, device))
             writer.write(net.config.num_layers - 1, net.keep(embedded, features, positions, writer))
-
-    def draft(self, feed: DraftFeed) -> Marginals:
-        """Return what comes next: P-EAGLE in one pass, EAGLE-3 along the best candidates, one pass each."""
-        return self._in_parallel(feed) if self.name == "peagle" else self._in_chain(feed)
-
-    def open_round(self, feed: DraftFeed) -> EagleRound:
-        """Feed the anchors of a round that goes on step by step."""
-        return EagleRound(self._opened(), self._store, self._ids, feed)
 
     def close(self) -> None:
         """Free the cache and the weights."""
         self._net = None
-        self._store.close()
+        self.store.close()
 
-    def _in_parallel(self, feed: DraftFeed) -> Marginals:
-        net = self._opened()
+    def opened(self) -> ServedEagle:
+        """Return the weights; raise ProtocolError if the network is closed."""
+        if self._net is None:
+            raise ProtocolError("The drafting network is closed.", remedy="Build another one.")
+        return self._net
+
+
+class MaskedNetwork(EagleNetwork):
+    """P-EAGLE: implements drafters.neural.ports.Network."""
+
+    def draft(self, feed: DraftFeed) -> Marginals:
+        """Return what comes next: block_size drafts in one pass, whatever depth is asked for."""
+        net = self.opened()
         with torch.inference_mode():
-            hidden = net.head_input(masked_states(net, self._store, feed, self.block_size - 1).flatten(0, 1))
+            hidden = net.head_input(masked_states(net, self.store, feed, self.block_size - 1).flatten(0, 1))
             shape = (len(feed.anchors), self.block_size, -1)
-            return self._heads.marginals(net.logits(hidden).view(shape), hidden.view(shape), feed)
+            return self.heads.marginals(net.logits(hidden).view(shape), hidden.view(shape), feed)
 
-    def _in_chain(self, feed: DraftFeed) -> Marginals:
+
+class ChainNetwork(EagleNetwork):
+    """EAGLE-3: implements drafters.neural.ports.Network and nets.steps.StepNetwork."""
+
+    def draft(self, feed: DraftFeed) -> Marginals:
+        """Return what comes next along the best candidates, one pass each."""
         opened = self.open_round(feed)
         levels: list[Level] = [opened.anchors]
         for slot in range(1, max(min(feed.depth, self.block_size), 1)):
@@ -93,10 +102,9 @@ class EagleNetwork:
             log_total=np.stack([level.log_total for level in levels], axis=1),
         )
 
-    def _opened(self) -> ServedEagle:
-        if self._net is None:
-            raise ProtocolError("The drafting network is closed.", remedy="Build another one.")
-        return self._net
+    def open_round(self, feed: DraftFeed) -> EagleRound:
+        """Feed the anchors of a round that goes on step by step."""
+        return EagleRound(self.opened(), self.store, self.ids, feed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

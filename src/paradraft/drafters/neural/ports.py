@@ -12,6 +12,7 @@ class Network(Protocol):
 
     name: str  # of the method
     tap_layers: tuple[int, ...]
+    tap_size: int  # m * d
     block_size: int
     shift: int  # 1: entries join a tap with the token behind it (EAGLE), 0: they do not
     max_positions: int

@@ -1,0 +1,198 @@
+"""A drafting network as drafter: it reads the target's hidden states and drafts several tokens in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paradraft.core.arrays import IntArray
+from paradraft.core.errors import ConfigError
+from paradraft.core.ports import Needs, Scores
+from paradraft.core.records import Batch, Plan, Proposal, Verdict
+from paradraft.drafters.candidates import RaceNoise
+from paradraft.drafters.coupling import coupling_of
+from paradraft.drafters.draft import Draft, price_of, proposal_of
+from paradraft.drafters.growth import Budget, grow
+from paradraft.drafters.guesses import MAX_SHARES, Guesses
+from paradraft.drafters.model_draft import laws_of
+from paradraft.drafters.neural.context import RowText, run_round, write_context
+from paradraft.drafters.neural.drawn import DrawnDraft, drawn_chain, picked
+from paradraft.drafters.neural.guesses import NeuralGuesses
+from paradraft.drafters.neural.ports import Network
+from paradraft.drafters.neural.rows import NeuralRow
+from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.trust import Trust
+from paradraft.kv.pages import PageCache
+from paradraft.verify.noise import GumbelNoise
+
+PROMPT = 16  # waiting taps from which on they are written without a draft to be made; a row that decodes has fewer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NeuralOptions:
+    """How a network drafts.
+
+    width: children per node, 1 for a chain. is_sampled: draw chains from the laws that are reported, for rules that
+    sample, instead of following the target's noise. node_cost: of a plain pass, None: the plan's price.
+    """
+
+    width: int = 1
+    is_sampled: bool = False
+    is_coupled: bool = True
+    node_cost: float | None = None
+    num_candidates: int = MAX_SHARES
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.width < 1:
+            raise ConfigError(f"width={self.width} leaves no draft.", remedy="Use 1 for chains, more for trees.")
+        if self.is_sampled and self.width > 1:
+            raise ConfigError(
+                f"width={self.width} makes trees, and drawn drafts are chains.", remedy="Use 1 with sampling rules."
+            )
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    context: NeuralRow
+    trust: Trust
+
+
+class NeuralDrafter:
+    """Drafts with a network; implements GuessingDrafter. It learns a row's context from what the target records.
+
+    num_missing counts positions it had to go on without: the target's cache had kept them and its own had not, or its
+    pages ran out. num_passed counts rows that got no draft for want of pages or positions.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        pages: PageCache,
+        *,
+        options: NeuralOptions | None = None,
+        noise: Callable[[int, int], RaceNoise] = GumbelNoise,
+    ) -> None:
+        """Draft with a network whose cache `pages` keeps the books of."""
+        self._network = network
+        self._pages = pages
+        self._options = options or NeuralOptions()
+        self._noise = noise
+        self._rows = RowStates(self._new_row, self._drop)
+        self.num_passed = self._num_dropped = 0
+        self.needs = Needs(
+            sources=(network.name,),
+            hidden_layers=network.tap_layers,
+            weighs_nodes=not self._options.is_sampled,
+            is_sampled=self._options.is_sampled,
+            extra_bytes=network.extra_bytes,
+        )
+
+    @property
+    def num_missing(self) -> int:
+        """Return how many positions rows had to go on without, since the start."""
+        return self._num_dropped + sum(row.context.num_missing for row in self._rows)
+
+    def propose(self, batch: Batch, plan: Plan) -> Proposal:
+        """Return a path or tree for each row, from one pass of the network."""
+        found = self.guesses(batch, plan)
+        drafts = [self._draft(batch, plan, index, guesses) for index, guesses in enumerate(found)]
+        proposal = proposal_of([draft.draft for draft in drafts])
+        laws = laws_of(drafts)
+        return proposal if laws is None else replace(proposal, laws=laws, confidence=None)
+
+    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
+        """Bring the contexts up to date and return what the network says of each row."""
+        texts = {index: self._text(batch, index) for index in range(batch.num_rows) if is_drafting(batch, index)}
+        self._write([text for index, text in texts.items() if plan.num_nodes[index] or text.row.num_held >= PROMPT])
+        drafting = {index: text for index, text in texts.items() if plan.num_nodes[index] and self._is_ready(text)}
+        self._pages.note_step()
+        answers: list[Guesses | None] = [None] * batch.num_rows
+        if not drafting:
+            return answers
+        marginals = run_round(
+            self._network,
+            self._pages.page_size,
+            list(drafting.values()),
+            depth=max(int(plan.depth[index]) for index in drafting),
+            num_candidates=self._options.num_candidates,
+        )
+        for place, (index, text) in enumerate(drafting.items()):
+            answers[index] = NeuralGuesses(marginals, place, int(text.history[-1]), batch.sampling[index].params)
+        return answers
+
+    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
+        """Take the taps of all tokens that the step has made part of the rows' texts."""
+        failed = {index for index, _ in verdict.failures}
+        indices = [index for index in range(batch.num_rows) if is_drafting(batch, index) and index not in failed]
+        if not indices:
+            return
+        places = [_fed_places(batch, scores, verdict, index) for index in indices]
+        everywhere = np.concatenate(places)
+        layers = [scores.hidden(layer)[everywhere] for layer in self._network.tap_layers]
+        taps = np.concatenate(layers, axis=1)
+        first = 0
+        for index, part in zip(indices, places, strict=True):
+            row = self._rows.of(batch, index)
+            row.context.follow(int(batch.context_len[index]), taps[first : first + len(part)])
+            row.trust.learn(proposal, verdict, index)
+            first += len(part)
+        texts = [self._text(batch, index) for index in indices]
+        self._write([text for text in texts if text.row.num_held >= PROMPT])
+
+    def forget(self, rows: IntArray) -> None:
+        """Give the rows' pages back; full ones stay findable for texts with the same beginning."""
+        self._rows.forget(rows)
+
+    def _new_row(self, batch: Batch, index: int) -> _Row:
+        shift, history = self._network.shift, batch.history[index]
+        salt = batch.sampling[index].tenant
+        # A shifted entry joins its tap with the token behind it, so pages are named by the tokens behind; then the
+        # first token is in no name and has to be part of the salt.
+        salt += f"\x00{int(history[0])}" if shift else ""
+        lease = self._pages.open(history[shift:], salt=salt)
+        return _Row(context=NeuralRow(lease=lease, shift=shift), trust=Trust())
+
+    def _drop(self, row: _Row) -> None:
+        self._num_dropped += row.context.num_missing
+        row.context.lease.close()
+
+    def _text(self, batch: Batch, index: int) -> RowText:
+        params = batch.sampling[index].params
+        return RowText(
+            row=self._rows.of(batch, index).context,
+            history=batch.history[index],
+            temperature=1.0 if params.is_greedy else params.temperature,
+        )
+
+    def _write(self, texts: list[RowText]) -> None:
+        write_context(self._network, self._pages.page_size, texts)
+
+    def _is_ready(self, text: RowText) -> bool:
+        """Set the round's scratch slots aside; False where the row cannot draft."""
+        num_scratch = self._network.block_size + 1
+        has_room = 0 <= text.anchor_entry <= self._network.max_positions - num_scratch
+        is_ready = has_room and text.row.stage(num_scratch)
+        self.num_passed += not is_ready
+        return is_ready
+
+    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> DrawnDraft:
+        if not isinstance(guesses, NeuralGuesses):
+            return picked(Draft())
+        sampling, options = batch.sampling[index], self._options
+        nodes, depth = int(plan.num_nodes[index]), int(plan.depth[index])
+        if options.is_sampled and not sampling.params.is_greedy:
+            noise = self._noise(sampling.seed, sampling.choice)
+            return drawn_chain(guesses, min(depth, nodes), noise, start=len(batch.known(index)))
+        budget = Budget(nodes, depth, options.width, price_of(plan, options.node_cost))
+        coupling = coupling_of(batch, index) if options.is_coupled and not options.is_sampled else None
+        return picked(grow(guesses, budget, coupling, trust=self._rows.of(batch, index).trust.use()))
+
+
+def _fed_places(batch: Batch, scores: Scores, verdict: Verdict, index: int) -> IntArray:
+    """Return the places, among the fed tokens, of a row's pending tokens and of the nodes that stood."""
+    first, pending = int(scores.fed_starts[index]), batch.pending_len(index)
+    path = verdict.path_of(index) + (first + pending)
+    return np.concatenate([np.arange(first, first + pending, dtype=np.int32), path])
