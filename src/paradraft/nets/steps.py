@@ -7,7 +7,7 @@ are numbered from 0 in the order in which they came. Legend: R rows, n nodes of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.nets.rounds import DraftFeed
@@ -32,6 +32,7 @@ class SteppedRound(Protocol):
         ...
 
 
+@runtime_checkable
 class StepNetwork(Protocol):
     """A network that can be asked along any path, at the price of a pass for each level."""
 

@@ -12,8 +12,9 @@ from paradraft.nets.eagle import EagleNet
 from paradraft.nets.medusa import MedusaNet
 from paradraft.nets.records import TrainingBatch
 from paradraft.nets.rounds import ContextFeed, DraftFeed
+from paradraft.nets.serve import serve_net
 from paradraft.nets.serving import ServingPlace
-from paradraft.nets.serving_eagle import EagleNetwork
+from paradraft.nets.serving_eagle import ChainNetwork, EagleNetwork
 from paradraft.nets.serving_medusa import MedusaNetwork
 from support.nets import example_of, net_config, tiny_net
 
@@ -24,7 +25,9 @@ LENGTHS = (13, 9)
 def served(method: str, **changes: object) -> tuple[EagleNet, EagleNetwork]:
     net = tiny_net(net_config(method, **changes))
     assert isinstance(net, EagleNet)
-    return net, EagleNetwork(net, PLACE)
+    network = serve_net(net, PLACE)
+    assert isinstance(network, EagleNetwork)
+    return net, network
 
 
 def slots_of(row: int, is_scattered: bool) -> IntArray:
@@ -146,6 +149,7 @@ def test_a_tree_says_below_each_node_what_a_chain_along_its_path_says() -> None:
     net, network = served("eagle3", num_layers=2)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     feed_texts(network, example, ends, 50, is_scattered=False)
+    assert isinstance(network, ChainNetwork)
     opened = network.open_round(draft_feed(example, ends))
     #  row 0: two children of the anchor, then two grandchildren under the first and one under the second; row 1: a path
     first = opened.extend(ints([0, 0, 1]), ints([7, 8, 9]))
@@ -215,7 +219,8 @@ def test_served_medusa_heads_say_what_the_network_says(num_res_blocks: int) -> N
     net = tiny_net(net_config("medusa", num_res_blocks=num_res_blocks))
     assert isinstance(net, MedusaNet)
     net.use_final_norm(torch.linspace(0.5, 1.5, 32))
-    network = MedusaNetwork(net, PLACE)
+    network = serve_net(net, PLACE)
+    assert isinstance(network, MedusaNetwork)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     marginals = network.draft(draft_feed(example, ends))
     with torch.no_grad():
