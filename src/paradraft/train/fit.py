@@ -7,9 +7,10 @@ So a checkpoint holds weights, the optimiser's state and the number of steps don
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,24 +26,11 @@ from paradraft.train.fit_plan import FitPlan
 from paradraft.train.losses import Teacher, batch_loss
 from paradraft.train.objectives import slot_weights
 from paradraft.train.optimisers import Optimiser
+from paradraft.train.progress import Report, Tally
 from paradraft.train.run_folder import Checkpoint, History, read_checkpoint, write_checkpoint
 from paradraft.train.simulate import expected_length
 
-_ANCHORS, _NOISE = 1, 2  # streams of chance
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Report:
-    """Where a fit stands."""
-
-    step: int
-    steps: int
-    loss: float  # cross-entropy per counted slot, weighted, mean since the last report
-    right: float  # share of first choices that hit, all tokens before taken from the text
-    rate: float
-    norm: float  # of the gradients
-    slots_per_second: float
-    length: float | None  # expected accepted length on texts held out, the target's own token included
+_ANCHORS, _NOISE, _DEPTH = 1, 2, 3  # streams of chance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,26 +78,31 @@ class Fit:
         self.scale, self.step = checkpoint.scale, checkpoint.step
         return True
 
+    def begin_with(self, checkpoint: Checkpoint) -> None:
+        """Take over the weights of another fit of the same network; steps and optimiser begin anew."""
+        self.net.restore({name: tensor.to(self._device) for name, tensor in checkpoint.net.items()})
+        self.scale = checkpoint.scale
+
     def run(self, rhythm: Rhythm, on_report: Callable[[Report], None]) -> None:
         """Take the remaining steps. Raises ModelError, and saves nothing, once a loss is not finite."""
         history = History(self._folder)
         history.begin(self.step)
-        tally = _Tally()
+        tally = Tally()
         while self.step < self._plan.steps:
             self._take_step(tally)
             is_last = self.step == self._plan.steps
             if self.step % rhythm.report == 0 or is_last:
                 length = self.measure(rhythm.held_out) if self.step % rhythm.measure == 0 or is_last else None
                 report = tally.report(self.step, self._plan, length)
-                history.add(_entry(report))
+                history.add(report.entry())
                 on_report(report)
-                tally = _Tally()
+                tally = Tally()
             if self.step % rhythm.save == 0 or is_last:
                 self.save()
 
     def save(self) -> None:
         """Write a checkpoint."""
-        facts = {"plan": self._plan.to_json(), "data": self._data(), "method": self.net.config.method}
+        facts = {"plan": self._plan.to_json(), "data": self._data(), "config": json.dumps(asdict(self.net.config))}
         checkpoint = Checkpoint(
             step=self.step,
             net=self.net.state_dict(),
@@ -128,7 +121,7 @@ class Fit:
         finally:
             self.net.train()
 
-    def _take_step(self, tally: _Tally) -> None:
+    def _take_step(self, tally: Tally) -> None:
         self.net.train()
         plan, first = self._plan, self.step * self._plan.sequences
         batches = [self._slots(first + number) for number in range(plan.sequences)]
@@ -138,7 +131,8 @@ class Fit:
         for slots, own in zip(batches, labels, strict=True):
             if not len(own):
                 continue
-            with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=plan.dtype == "bf16"):
+            is_half = plan.dtype == "bf16"
+            with drafting(self.net, own.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
                 losses = batch_loss(self.net, slots, own, plan.objective, self._teacher, share=1.0 / max(weight, 1e-9))
             losses.total.backward()  # type: ignore[no-untyped-call]
             loss += float(losses.total.detach())
@@ -155,16 +149,15 @@ class Fit:
         example = self._examples.read(self._order.at(place), longest=plan.longest)
         chance = np.random.default_rng([plan.seed, _ANCHORS, place])
         ids = example.ids.numpy().astype(np.int32)
-        anchors = draw_anchors(ids, example.prompt_len, plan.anchors, chance, skip_loops=plan.skip_loops)
-        slots = make_slots([_cut(example, anchors, self.net.config.block_size)], [anchors], self._width, self.scale)
+        block = self.net.config.block_size
+        depth = plan.depth(float(np.random.default_rng([plan.seed, _DEPTH, place]).random()), block)
+        count = plan.anchors * block // depth
+        anchors = draw_anchors(ids, example.prompt_len, count, chance, skip_loops=plan.skip_loops)
+        slots = make_slots([_cut(example, anchors, depth)], [anchors], depth, self.scale)
         if plan.noise:
             noise = np.random.default_rng([plan.seed, _NOISE, place]).uniform(-1.0, 1.0, tuple(slots.batch.taps.shape))
             slots.batch.taps.add_(torch.from_numpy(noise.astype(np.float32)), alpha=plan.noise)
         return move(slots, self._device)
-
-    @property
-    def _width(self) -> int:
-        return self.net.config.block_size
 
     def _data(self) -> str:
         return hashlib.sha256(self._examples.fitted.tobytes()).hexdigest()
@@ -192,29 +185,15 @@ class Fit:
         )
 
 
-class _Tally:
-    """Sums since the last report."""
-
-    def __init__(self) -> None:
-        self.begun, self.weight, self.norm = time.perf_counter(), 0.0, 0.0
-        self._ce = self._right = self._slots = 0.0
-
-    def add(self, ce: Tensor, is_right: Tensor, labels: Tensor) -> None:
-        self._ce += float(ce)
-        self._right += float(is_right.sum())
-        self._slots += float((labels >= 0).sum())
-
-    def report(self, step: int, plan: FitPlan, length: float | None) -> Report:
-        return Report(
-            step=step,
-            steps=plan.steps,
-            loss=self._ce / max(self.weight, 1e-9),
-            right=self._right / max(self._slots, 1.0),
-            rate=plan.lr * plan.rate(step - 1),
-            norm=self.norm,
-            slots_per_second=self._slots / max(time.perf_counter() - self.begun, 1e-9),
-            length=length,
-        )
+@contextmanager
+def drafting(net: Net, num_slots: int) -> Iterator[None]:
+    """Let a network draft blocks of so many slots only; Medusa has a head for each and always drafts all."""
+    whole = net.config
+    net.config = replace(whole, block_size=num_slots)
+    try:
+        yield
+    finally:
+        net.config = whole
 
 
 def _cut(example: Example, anchors: np.ndarray[tuple[int], np.dtype[np.int32]], num_slots: int) -> Example:
@@ -233,9 +212,3 @@ def _cut(example: Example, anchors: np.ndarray[tuple[int], np.dtype[np.int32]], 
 def _places(net: Net) -> Tensor:
     """Return each target id's draft id, -1 for none, [V]."""
     return net.vocabulary.draft_ids(torch.arange(net.config.vocab_size, device=net.vocabulary.d2t.device))
-
-
-def _entry(report: Report) -> dict[str, float]:
-    entry = {"step": report.step, "loss": report.loss, "right": report.right, "rate": report.rate, "norm": report.norm}
-    speed = {"slots_per_second": report.slots_per_second}
-    return entry | speed | ({} if report.length is None else {"length": report.length})

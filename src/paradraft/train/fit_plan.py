@@ -11,7 +11,9 @@ from paradraft.core.errors import ConfigError
 from paradraft.train.objectives import Objective
 
 OPTIMISERS = ("adamw", "muon")
+DEPTHS = ("full", "mixed")
 SCHEDULES = ("cosine", "linear-end", "constant")
+_MIXED = ((0.4, 2), (0.7, 3), (1.0, 0))  # cumulative shares of the work, and slots; 0: the whole block
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +22,8 @@ class FitPlan:
 
     sequences x anchors drafts are made in each step. schedule: cosine falls from the warm-up to the end, linear-end
     stays and falls in the last `cooldown` of the steps, constant stays. noise: of the taps, as a share of their size.
+    depths: full drafts whole blocks; mixed draws for each text how deep its blocks are and takes the more anchors the
+    shallower they are, so that the first slots, on which everything behind them depends, get most of the work.
     """
 
     steps: int
@@ -36,6 +40,7 @@ class FitPlan:
     clip: float = 1.0
     noise: float = 0.0
     skip_loops: bool = False
+    depths: str = "full"
     dtype: str = "fp32"
     seed: int = 0
     hold_out: int = 40  # every so many-th text is held out
@@ -56,6 +61,7 @@ class FitPlan:
         self._require("hold_out", self.hold_out == 0 or self.hold_out >= 2, "Use 0 for none, or at least 2.")
         self._require("optimiser", self.optimiser in OPTIMISERS, f"Choose one of {', '.join(OPTIMISERS)}.")
         self._require("schedule", self.schedule in SCHEDULES, f"Choose one of {', '.join(SCHEDULES)}.")
+        self._require("depths", self.depths in DEPTHS, f"Choose one of {', '.join(DEPTHS)}.")
         self._require("dtype", self.dtype in ("fp32", "bf16"), "Choose fp32 or bf16.")
 
     def rate(self, step: int) -> float:
@@ -71,6 +77,12 @@ class FitPlan:
             return 1.0 - (1.0 - self.final) * done
         done = (step - warm) / max(self.steps - warm, 1)
         return self.final + (1.0 - self.final) * 0.5 * (1.0 + math.cos(math.pi * done))
+
+    def depth(self, draw: float, block_size: int) -> int:
+        """Return how many slots a text's blocks have, for a number drawn from [0, 1)."""
+        if self.depths == "full":
+            return block_size
+        return min(next(depth for share, depth in _MIXED if draw < share) or block_size, block_size)
 
     def to_json(self) -> str:
         """Return the plan as JSON."""

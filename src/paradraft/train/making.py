@@ -1,0 +1,163 @@
+"""Opens what a fit needs, and turns what it has reached into a drafter folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from paradraft.core.errors import AlignmentError, ModelError
+from paradraft.nets.card import Card, TrainingSource
+from paradraft.nets.config import NetConfig
+from paradraft.nets.facts import open_target as read_target_facts
+from paradraft.nets.folder import save_drafter_folder
+from paradraft.train.beginning import NetPlan, begin_net, fold_scale, uses_scale
+from paradraft.train.examples import Examples
+from paradraft.train.fit import Fit
+from paradraft.train.fit_plan import FitPlan
+from paradraft.train.losses import Teacher
+from paradraft.train.manifest import read_manifest
+from paradraft.train.run_folder import Checkpoint, read_checkpoint
+from paradraft.train.shards import ShardReader
+from paradraft.train.target import TargetTables, open_target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FitSources:
+    """Where a fit reads and writes. begin_from: another fit's folder, whose weights it begins with."""
+
+    target: str
+    shards: Path
+    folder: Path
+    begin_from: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardFacts:
+    """What a card says beside the facts of fit and target. licences: of the texts, by source."""
+
+    shards: Path | None = None  # to name the training texts and count their tokens
+    licences: Mapping[str, str] = field(default_factory=dict)
+    acceptance: Mapping[str, float] = field(default_factory=dict)
+    licence: str = "Apache-2.0"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FittedNet:
+    """A configuration and weights that read taps as the target makes them."""
+
+    config: NetConfig
+    state: Mapping[str, Tensor]
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the weights by name."""
+        return self.state
+
+
+def open_fit(
+    sources: FitSources, net_plan: NetPlan, plan: FitPlan, *, device: torch.device, may_grow: bool = False
+) -> Fit:
+    """Return a fit, gone on to its folder's checkpoint if there is one.
+
+    Raises AlignmentError for shards of another target or a folder of another fit, ModelError for damaged files,
+    ConfigError for values that cannot be used.
+    """
+    target = open_target(sources.target)
+    config = net_plan.config(target)
+    last = target.config.num_layers - 1
+    examples = Examples(sources.shards, config.tap_layers, last, hold_out=plan.hold_out)
+    _require_target(examples.target, target, sources.shards)
+    net = begin_net(net_plan, target, examples.count_tokens(config.vocab_size), seed=plan.seed)
+    teacher = None
+    if plan.objective.needs_teacher:
+        head = net.lm_head.weight.to(device)
+        teacher = Teacher(norm=target.final_norm.to(device), eps=target.config.norm_eps, head=head)
+    scale = examples.measure_scale() if uses_scale(config) else None
+    fit = Fit(net, examples, plan, folder=sources.folder, teacher=teacher, scale=scale, device=device)
+    if not fit.resume(may_grow=may_grow) and sources.begin_from is not None:
+        fit.begin_with(require_checkpoint(sources.begin_from))
+    return fit
+
+
+def require_checkpoint(folder: Path) -> Checkpoint:
+    """Return a fit's checkpoint; raise ModelError if there is none."""
+    checkpoint = read_checkpoint(folder)
+    if checkpoint is None:
+        raise ModelError(f"{folder} holds no checkpoint of a fit.", remedy="Name the folder given to `train fit`.")
+    return checkpoint
+
+
+def fitted_net(folder: Path) -> FittedNet:
+    """Return what a fit has reached; raise ModelError if there is no checkpoint or it is damaged."""
+    checkpoint = require_checkpoint(folder)
+    return FittedNet(
+        config=parse_config(checkpoint.facts.get("config", "")), state=fold_scale(checkpoint.net, checkpoint.scale)
+    )
+
+
+def parse_config(text: str) -> NetConfig:
+    """Return the configuration that a checkpoint holds as JSON; raise ModelError if it is none."""
+    try:
+        record = json.loads(text)
+        config = NetConfig(**{**record, "tap_layers": tuple(record["tap_layers"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"A checkpoint's configuration cannot be read ({error}).", remedy="Fit again.") from error
+    config.check()
+    return config
+
+
+def export_fit(
+    folder: Path,
+    out: Path,
+    *,
+    target: str,
+    facts: CardFacts,
+    layout: str = "native",
+    dtype: str = "fp32",
+) -> Path:
+    """Write what a fit has reached as a drafter folder with its card; raise as save_drafter_folder does."""
+    checkpoint = require_checkpoint(folder)
+    net = fitted_net(folder)
+    opened, target_facts = read_target_facts(target)
+    training = json.loads(checkpoint.facts.get("plan", "{}"))
+    card = Card(
+        target=target_facts,
+        revision=opened.source.revision,
+        method=net.config.method,
+        sources=() if facts.shards is None else training_sources(facts.shards, facts.licences),
+        training={**{name: value for name, value in training.items() if name != "objective"}, "done": checkpoint.step},
+        acceptance=dict(facts.acceptance),
+        licence=facts.licence,
+    )
+    embedding = open_target(target).embedding
+    return save_drafter_folder(out, net, card, layout=layout, dtype=dtype, embedding=embedding)
+
+
+def training_sources(shards: Path, licences: Mapping[str, str]) -> tuple[TrainingSource, ...]:
+    """Return the sources of a folder's texts and how many tokens each gave."""
+    reader = ShardReader(shards)
+    tokens = dict.fromkeys(read_manifest(shards).sources, 0)
+    for text in reader.sequences(with_taps=False):
+        tokens[text.source] += len(text.ids)
+    return tuple(
+        TrainingSource(name=name, licence=licences.get(name, "unknown"), num_tokens=count)
+        for name, count in tokens.items()
+        if count
+    )
+
+
+def _require_target(facts: Mapping[str, str | int | None], target: TargetTables, shards: Path) -> None:
+    own = {"hidden_size": target.config.hidden_size, "vocab_size": target.config.vocab_size}
+    own["num_layers"] = target.config.num_layers
+    wrong = [name for name, value in own.items() if name in facts and facts[name] != value]
+    sha256 = target.checkpoint.sha256()
+    if wrong or facts.get("sha256", sha256) not in (sha256, None):
+        what = ", ".join(wrong) or "weights"
+        raise AlignmentError(
+            f"{shards} was captured from {facts.get('name')}, whose {what} are not those of {target.name}.",
+            remedy="Name the target that the shards were captured from.",
+        )
