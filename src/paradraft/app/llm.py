@@ -20,7 +20,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
 from paradraft.engine.request import Request
 from paradraft.engine.results import GenerationResult, TokenEvent
-from paradraft.models.load import ModelIdentity
+from paradraft.models.load import LoadedModel, ModelIdentity
 
 Prompt = str | Sequence[int]
 EventHook = Callable[[TokenEvent], None]
@@ -68,6 +68,11 @@ class LLM:
     def identity(self) -> ModelIdentity:
         """Return which weights these are, with their hash."""
         return self._assembly.model.identity
+
+    @property
+    def model(self) -> LoadedModel:
+        """Return the loaded target."""
+        return self._assembly.model
 
     def summary(self) -> str:
         """Return a line that says what runs, on which path, and whether the output is exact."""

@@ -15,6 +15,7 @@ from paradraft.hub.prompts import Prompt, read_prompts
 
 if TYPE_CHECKING:
     from paradraft.app.llm import LLM
+    from paradraft.core.ports import Drafter
     from paradraft.lab.ports import Speaker
 
 
@@ -27,21 +28,24 @@ def bring_asset(name: str) -> Path:
 
 
 @contextmanager
-def open_llm(config: Config) -> Iterator[LLM]:
-    """Yield an engine and close it in the end; the built-in model is brought first if it is not there."""
+def open_llm(config: Config, custom: Drafter | None = None) -> Iterator[LLM]:
+    """Yield an engine and close it in the end; the built-in model is brought first if it is not there.
+
+    custom: a drafter that takes the place of the configured one.
+    """
     for name in (config.model, config.drafter):
         if name in ASSETS:
             bring_asset(name)
     with waiting(f"Loading {config.model}"):
-        llm = _load(config)
+        llm = _load(config) if custom is None else _load(config, custom)
     with llm:
         yield llm
 
 
-def _load(config: Config) -> LLM:
+def _load(config: Config, custom: Drafter | None = None) -> LLM:
     from paradraft.app.llm import LLM  # torch comes with it
 
-    return LLM(config=config)
+    return LLM(config=config, custom=custom)
 
 
 def export_folder(model: str, folder: Path, *, dtype: str) -> Path:

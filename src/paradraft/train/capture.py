@@ -67,28 +67,33 @@ class Capture:
         """Take the engine that answers, and the recorder that is its drafter; None: tokens only."""
         self._plan, self._speaker, self._recorder, self._writer = plan, speaker, recorder, writer
         self._share = share or Share()
+        self._turns = OwnTurns(writer.folder / "turns", plan.options)
         self._left_out: Counter[str] = Counter()
         self._num_answered = 0
 
-    def run(self, on_turns: Progress = unwatched, on_shards: Progress = unwatched) -> CaptureReport:
-        """Do what is missing; progress counts files of own turns, then shards.
+    def write_turns(self, progress: Progress = unwatched) -> None:
+        """Let the target write the turns that are missing, as the first part of the work; progress counts files."""
+        self._turns.complete(self._speaker, self._share, progress)
+
+    def run(self, progress: Progress = unwatched) -> CaptureReport:
+        """Do all that is missing; progress counts shards.
 
         Raises ModelError for a full disk and for taps that are not numbers; finished units stay.
         """
         begun = time.perf_counter()
-        questions = self._questions(on_turns)
+        questions = self._questions()
         size = self._plan.options.unit
         damaged = self._writer.listed() - self._writer.finished()
         count = -(-len(questions) // size)
-        for number in self._share.missing(count, lambda at: at in self._writer.listed() - damaged, on_shards):
+        for number in self._share.missing(count, lambda at: at in self._writer.listed() - damaged, progress):
             self._writer.write(number, self._answer(questions[number * size : (number + 1) * size]))
         return self._report(time.perf_counter() - begun)
 
-    def _questions(self, progress: Progress) -> list[_Question]:
+    def _questions(self) -> list[_Question]:
         """Return all prompts in the order of their shards; the same for every run of the plan."""
         options = self._plan.options
-        turns = OwnTurns(self._writer.folder / "turns", options).complete(self._speaker, self._share, progress)
-        self._left_out["unfit own turns"] = options.own_turns - len(turns)
+        turns = self._turns.complete(self._speaker, self._share, unwatched)
+        self._left_out = Counter({"unfit own turns": options.own_turns - len(turns)})
         tasks, left_out = select([*self._plan.tasks, *turns], Overlap(self._plan.held_out), seed=options.seed)
         self._left_out.update(left_out)
         encoded = [(task, task.encode(self._speaker.tokenizer)) for task in tasks]

@@ -45,7 +45,8 @@ class ShardEntry:
 class Manifest:
     """A folder of shards. target: facts that identify the model whose tokens these are, name among them.
 
-    sources: what Captured.source may be; shards hold the index. plan: hash of whatever decided the content.
+    sources: what Captured.source may be; shards hold the index. plan: whatever else decided the content, as
+    a JSON object.
     """
 
     target: Facts
@@ -76,6 +77,8 @@ class Manifest:
         for name in ("target", "tap_layers", "hidden_size", "vocab_size", "sources", "plan"):
             there, here = getattr(self, name), getattr(other, name)
             if there != here:
+                if name == "plan":
+                    name, there, here = _difference(self.plan, other.plan)
                 raise AlignmentError(
                     f"{folder} was captured with {name}={there!r}, and this run has {name}={here!r}.",
                     remedy="Use another folder, or repeat the command that the folder was begun with.",
@@ -102,6 +105,19 @@ def read_manifest(folder: Path) -> Manifest:
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is damaged ({error}).", remedy=_REMEDY) from error
     return manifest
+
+
+def _difference(one: str, other: str) -> tuple[str, object, object]:
+    """Return the first entry in which two plans differ, with both values."""
+    try:
+        ours, theirs = json.loads(one), json.loads(other)
+        return next(
+            (name, ours.get(name), theirs.get(name))
+            for name in {**ours, **theirs}
+            if ours.get(name) != theirs.get(name)
+        )
+    except (ValueError, AttributeError, TypeError, StopIteration):
+        return "plan", one, other
 
 
 def _parse(record: dict[str, object]) -> Manifest:

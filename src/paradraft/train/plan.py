@@ -62,6 +62,13 @@ class CapturePlan:
     held_out: tuple[str, ...]
     options: CaptureOptions
 
+    def __post_init__(self) -> None:
+        """Raise ConfigError if there is nothing to ask."""
+        if not self.tasks and not self.options.own_turns:
+            raise ConfigError(
+                "There is nothing to ask the target.", remedy="Give --prompts NAME=FILE, --own-turns NUMBER, or both."
+            )
+
     def manifest(self) -> Manifest:
         """Return the manifest that a folder of this plan begins with."""
         named = {task.source for task in self.tasks} | ({OWN} if self.options.own_turns else set())
@@ -71,13 +78,13 @@ class CapturePlan:
             hidden_size=self.hidden_size,
             vocab_size=self.vocab_size,
             sources=tuple(sorted(named)),
-            plan=self.digest(),
+            plan=self.described(),
         )
 
-    def digest(self) -> str:
-        """Return a hash of options, prompts and held-out texts."""
-        content = [asdict(self.options), [asdict(task) for task in self.tasks], self.held_out]
-        return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
+    def described(self) -> str:
+        """Return options, and hashes of prompts and held-out texts, as a JSON object."""
+        asked = [asdict(task) for task in self.tasks]
+        return json.dumps({**asdict(self.options), "prompts": _digest(asked), "held_out": _digest(self.held_out)})
 
     @property
     def bytes_per_token(self) -> int:
@@ -126,6 +133,10 @@ def room_needed(plan: CapturePlan, folder: Path, max_taps_bytes: int | None) -> 
             "made again later), ask for fewer prompts, or choose a folder on another disk.",
         )
     return needed
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
 
 
 def _existing(folder: Path) -> Path:

@@ -192,8 +192,8 @@ def _fault(tokens: Mapping[str, npt.NDArray[np.generic]], manifest: Manifest) ->
         return "starts do not cover its ids"
     if len(prompt_len) != len(lengths) or len(source) != len(lengths):
         return f"{len(lengths)} sequences have {len(prompt_len)} prompt lengths and {len(source)} sources"
-    if ((prompt_len < 1) | (prompt_len > lengths)).any():
-        return "a prompt is empty or longer than its sequence"
+    if ((prompt_len < 1) | (prompt_len >= lengths)).any():
+        return "a prompt is empty, or nothing follows it"
     if ((source < 0) | (source >= len(manifest.sources))).any():
         return f"a source is none of {', '.join(manifest.sources)}"
     if len(ids) and (ids.min() < 0 or ids.max() >= manifest.vocab_size):

@@ -62,7 +62,7 @@ class ShardWriter:
         """Write a shard, in place of one with this number; raise ModelError for bad content or a full disk."""
         manifest = read_manifest(self.folder)
         tokens, taps = join_sequences(sequences, manifest)
-        if not self._has_room(manifest, number, sum(part.nbytes for part in taps)):
+        if not self.has_room(number, sum(part.nbytes for part in taps)):
             taps = []
         entry = ShardEntry(
             number=number,
@@ -77,11 +77,13 @@ class ShardWriter:
         self._enter(entry)
         return entry
 
-    def _has_room(self, manifest: Manifest, number: int, num_bytes: int) -> bool:
+    def has_room(self, number: int, num_bytes: int) -> bool:
+        """Whether taps of this size, of the shard with this number, fit into the limit."""
         if self._max_taps_bytes is None:
             return True
-        others = replace(manifest, shards=tuple(shard for shard in manifest.shards if shard.number != number))
-        return others.taps_bytes + num_bytes <= self._max_taps_bytes
+        manifest = read_manifest(self.folder)
+        others = [shard for shard in manifest.shards if shard.number != number]
+        return replace(manifest, shards=tuple(others)).taps_bytes + num_bytes <= self._max_taps_bytes
 
     def drop_taps(self, number: int) -> None:
         """Keep only the tokens of a shard."""
@@ -137,6 +139,11 @@ class ShardReader:
             taps=self._taps(at, low, high) if with_taps and self.has_taps(index) else None,
             source=self.manifest.sources[int(tokens["source"][within])],
         )
+
+    def shard(self, number: int) -> list[Captured]:
+        """Return the tokens of one shard."""
+        at = next(at for at, entry in enumerate(self.manifest.shards) if entry.number == number)
+        return [self.read(index, with_taps=False) for index in range(int(self._first[at]), int(self._first[at + 1]))]
 
     def sequences(self, *, with_taps: bool = True) -> Iterator[Captured]:
         """Yield all sequences in order; raise ModelError as read does."""

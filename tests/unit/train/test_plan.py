@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paradraft.core.errors import ConfigError, ModelError
+from paradraft.core.errors import AlignmentError, ConfigError, ModelError
 from paradraft.train import plan as planning
 from paradraft.train.plan import CaptureOptions, CapturePlan, check_taps, default_taps, room_needed
 from paradraft.train.prompts import Task
@@ -43,16 +43,16 @@ def test_taps_out_of_range_are_refused_by_name(layers: tuple[int, ...]) -> None:
 
 
 def test_whatever_changes_the_content_changes_the_plan() -> None:
-    digests = {
-        PLAN.digest(),
-        replace(PLAN, tasks=()).digest(),
-        replace(PLAN, held_out=()).digest(),
-        replace(PLAN, options=replace(PLAN.options, seed=1)).digest(),
-        replace(PLAN, options=replace(PLAN.options, temperature=0.7)).digest(),
-        replace(PLAN, options=replace(PLAN.options, unit=7)).digest(),
+    plans = {
+        PLAN.described(),
+        replace(PLAN, tasks=()).described(),
+        replace(PLAN, held_out=()).described(),
+        replace(PLAN, options=replace(PLAN.options, seed=1)).described(),
+        replace(PLAN, options=replace(PLAN.options, temperature=0.7)).described(),
+        replace(PLAN, options=replace(PLAN.options, unit=7)).described(),
     }
-    assert len(digests) == 6
-    assert replace(PLAN).digest() == PLAN.digest()
+    assert len(plans) == 6
+    assert replace(PLAN).described() == PLAN.described()
     assert PLAN.manifest().sources == ("file", "self")
 
 
@@ -75,3 +75,14 @@ def test_a_disk_that_is_too_small_is_refused_before_the_start(tmp_path: Path, mo
 def test_an_option_out_of_range_is_refused(name: str, value: int) -> None:
     with pytest.raises(ConfigError, match=f"{name}={value}"):
         CaptureOptions(**{name: value})
+
+
+def test_a_capture_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="nothing to ask"):
+        replace(PLAN, tasks=(), options=CaptureOptions())
+
+
+def test_a_changed_option_is_named_when_a_folder_is_gone_on_with(tmp_path: Path) -> None:
+    longer = replace(PLAN, options=replace(PLAN.options, max_tokens=21))
+    with pytest.raises(AlignmentError, match="was captured with max_tokens=20, and this run has max_tokens=21"):
+        PLAN.manifest().require_same(longer.manifest(), tmp_path)

@@ -47,7 +47,7 @@ def assert_same(one: Captured, other: Captured) -> None:
 
 
 def test_sequences_come_back_as_they_were_written(tmp_path: Path) -> None:
-    first, second = [captured(5), captured(3, 1, source="gsm8k")], [captured(9, 2, prompt_len=9)]
+    first, second = [captured(5), captured(3, 1, source="gsm8k")], [captured(9, 2, prompt_len=8)]
     writer = ShardWriter(tmp_path, MANIFEST)
     writer.write(7, second)
     writer.write(2, first)
@@ -165,8 +165,8 @@ def test_a_full_disk_is_said_plainly_and_the_folder_stays_whole(
     ("change", "message"),
     [
         ({"ids": ints([1, 50, 2, 3])}, "ids reach from 1 to 50 in a vocabulary of 50"),
-        ({"prompt_len": 5}, "a prompt is empty or longer"),
-        ({"prompt_len": 0}, "a prompt is empty or longer"),
+        ({"prompt_len": 4}, "a prompt is empty, or nothing follows it"),
+        ({"prompt_len": 0}, "a prompt is empty, or"),
         ({"source": "elsewhere"}, "a source is none of self, gsm8k"),
         ({"taps": np.zeros((3, 8), np.float16)}, "do not fit 4 tokens"),
         ({"taps": np.zeros((4, 8), np.float32)}, "float32"),
