@@ -12,6 +12,7 @@ from paradraft import __version__
 from paradraft.cli import bench, compare, demo, doctor, exactness, generate
 from paradraft.cli.examples import shown
 from paradraft.cli.models import models
+from paradraft.cli.train import train
 from paradraft.core.errors import ParadraftError
 
 _USER_ERROR = 2
@@ -48,6 +49,7 @@ app.command(epilog=shown(*doctor.EXAMPLES))(doctor.doctor)
 app.command(epilog=shown(*compare.EXAMPLES))(compare.compare)
 app.command(epilog=shown(*exactness.EXAMPLES))(exactness.exactness)
 app.add_typer(models, name="models")
+app.add_typer(train, name="train")
 
 
 def _print_version(wanted: bool) -> None:
