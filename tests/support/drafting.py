@@ -19,6 +19,7 @@ from paradraft.drafters.vocabulary import VocabularyMap
 from paradraft.kv.pages import PageCache
 from support.byte_tokenizer import ByteTokenizer
 from support.shifted_tokenizer import ShiftedTokenizer
+from support.stepped_network import SteppedStubNetwork
 from support.stub_network import StubNetwork, build_neural_drafter
 from support.stub_target import Law, StubScores, StubTarget, hashed_law
 
@@ -175,6 +176,9 @@ DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
         "network tree": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW), width=3),
         "shifted network": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW, shift=1)),
         "sampled network": lambda: build_neural_drafter(StubNetwork(DRAFT_LAW), is_sampled=True),
+        "stepped network": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW)),
+        "stepped network tree": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW), width=3),
+        "sampled stepped network": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW), is_sampled=True),
         "guarded suffix": lambda: GuardedDrafter(SuffixDrafter(), vocab_size=VOCAB),
     }
 )

@@ -5,15 +5,20 @@ Legend: R rows, n entries, m tapped layers, d hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from paradraft.core.arrays import FloatArray, IntArray, ints, join, starts_of
+from paradraft.core.ports import Scores
+from paradraft.core.records import Batch, Verdict
 from paradraft.drafters.neural.ports import Network
 from paradraft.drafters.neural.rows import NeuralRow, slots_between
-from paradraft.nets.rounds import ContextFeed, DraftFeed, Marginals
+from paradraft.nets.rounds import ContextFeed, DraftFeed
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -77,11 +82,20 @@ def _context_feed(writings: Sequence[_Writing], page_size: int) -> ContextFeed:
 
 
 def run_round(
-    network: Network, page_size: int, texts: Sequence[RowText], *, depth: int, num_candidates: int
-) -> Marginals:
-    """Draft for these rows, whose scratch slots (block_size + 1 each) are staged; they are given back in any case."""
+    network: Network,
+    page_size: int,
+    texts: Sequence[RowText],
+    ask: Callable[[DraftFeed], Answer],
+    *,
+    depth: int,
+    num_candidates: int,
+) -> Answer:
+    """Return what the network is asked about these rows.
+
+    Their scratch slots (block_size + 1 each) are staged, and are given back in any case.
+    """
     try:
-        return network.draft(_draft_feed(network, page_size, texts, (depth, num_candidates)))
+        return ask(_draft_feed(network, page_size, texts, (depth, num_candidates)))
     finally:
         for text in texts:
             text.row.keep(0, text.history)
@@ -111,3 +125,10 @@ def _last_taps(network: Network, texts: Sequence[RowText]) -> FloatArray:
     found = [text.row.tap_at(len(text.history) - 2) if network.shift else None for text in texts]
     nothing = np.zeros(network.tap_size, dtype=np.float32)
     return np.stack([nothing if tap is None else tap for tap in found])
+
+
+def fed_places(batch: Batch, scores: Scores, verdict: Verdict, index: int) -> IntArray:
+    """Return the places, among the fed tokens, of a row's pending tokens and of the nodes that stood."""
+    first, pending = int(scores.fed_starts[index]), batch.pending_len(index)
+    path = verdict.path_of(index) + (first + pending)
+    return np.concatenate([np.arange(first, first + pending, dtype=np.int32), path])

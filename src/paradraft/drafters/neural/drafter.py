@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,20 +12,25 @@ from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.candidates import RaceNoise
-from paradraft.drafters.coupling import coupling_of
+from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guesses import MAX_SHARES, Guesses
 from paradraft.drafters.model_draft import laws_of
-from paradraft.drafters.neural.context import RowText, run_round, write_context
+from paradraft.drafters.neural.context import RowText, fed_places, run_round, write_context
 from paradraft.drafters.neural.drawn import DrawnDraft, drawn_chain, picked
+from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
 from paradraft.drafters.neural.guesses import NeuralGuesses
 from paradraft.drafters.neural.ports import Network
 from paradraft.drafters.neural.rows import NeuralRow
 from paradraft.drafters.rows import RowStates, is_drafting
 from paradraft.drafters.trust import Trust
 from paradraft.kv.pages import PageCache
+from paradraft.nets.rounds import DraftFeed
+from paradraft.nets.steps import StepNetwork
 from paradraft.verify.noise import GumbelNoise
+
+Said = NeuralGuesses | TreeWalk | DrawnWalk  # what a network says of one row
 
 PROMPT = 16  # waiting taps from which on they are written without a draft to be made; a row that decodes has fewer
 
@@ -34,8 +39,9 @@ PROMPT = 16  # waiting taps from which on they are written without a draft to be
 class NeuralOptions:
     """How a network drafts.
 
-    width: children per node, 1 for a chain. is_sampled: draw chains from the laws that are reported, for rules that
-    sample, instead of following the target's noise. node_cost: of a plain pass, None: the plan's price.
+    width: children per node, 1 for a chain; where a network is fed its drafts, also the nodes fed per level.
+    is_sampled: draw chains from the laws that are reported, for rules that sample, instead of following the target's
+    noise. node_cost: of a plain pass, None: the plan's price.
     """
 
     width: int = 1
@@ -97,31 +103,67 @@ class NeuralDrafter:
 
     def propose(self, batch: Batch, plan: Plan) -> Proposal:
         """Return a path or tree for each row, from one pass of the network."""
-        found = self.guesses(batch, plan)
-        drafts = [self._draft(batch, plan, index, guesses) for index, guesses in enumerate(found)]
+        found = self._ask(batch, plan, is_drawing=self._options.is_sampled)
+        drafts = [self._draft(batch, plan, index, answer) for index, answer in enumerate(found)]
         proposal = proposal_of([draft.draft for draft in drafts])
         laws = laws_of(drafts)
         return proposal if laws is None else replace(proposal, laws=laws, confidence=None)
 
     def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
         """Bring the contexts up to date and return what the network says of each row."""
+        found = self._ask(batch, plan, is_drawing=False)
+        return [None if isinstance(answer, DrawnWalk) else answer for answer in found]
+
+    def _ask(self, batch: Batch, plan: Plan, *, is_drawing: bool) -> list[Said | None]:
+        """Run a round of the network; is_drawing: rows that sample are to be drawn for, where that takes steps."""
         texts = {index: self._text(batch, index) for index in range(batch.num_rows) if is_drafting(batch, index)}
         self._write([text for index, text in texts.items() if plan.num_nodes[index] or text.row.num_held >= PROMPT])
         drafting = {index: text for index, text in texts.items() if plan.num_nodes[index] and self._is_ready(text)}
         self._pages.note_step()
-        answers: list[Guesses | None] = [None] * batch.num_rows
+        answers: list[Said | None] = [None] * batch.num_rows
         if not drafting:
             return answers
-        marginals = run_round(
+        found = run_round(
             self._network,
             self._pages.page_size,
             list(drafting.values()),
+            lambda feed: self._said(feed, batch, plan, list(drafting), is_drawing=is_drawing),
             depth=max(int(plan.depth[index]) for index in drafting),
             num_candidates=self._options.num_candidates,
         )
-        for place, (index, text) in enumerate(drafting.items()):
-            answers[index] = NeuralGuesses(marginals, place, int(text.history[-1]), batch.sampling[index].params)
+        for index, answer in zip(drafting, found, strict=True):
+            answers[index] = answer
         return answers
+
+    def _said(
+        self, feed: DraftFeed, batch: Batch, plan: Plan, indices: list[int], *, is_drawing: bool
+    ) -> Sequence[Said]:
+        """Return what the network says of these rows: at once, or step by step along walks."""
+        if isinstance(self._network, StepNetwork):
+            walks = [self._walk_of(batch, plan, index, is_drawing=is_drawing) for index in indices]
+            run_walks(self._network.open_round(feed), walks)
+            return walks
+        marginals = self._network.draft(feed)
+        return [
+            NeuralGuesses(marginals, place, int(feed.anchors[place]), batch.sampling[index].params)
+            for place, index in enumerate(indices)
+        ]
+
+    def _walk_of(self, batch: Batch, plan: Plan, index: int, *, is_drawing: bool) -> TreeWalk | DrawnWalk:
+        sampling, options = batch.sampling[index], self._options
+        nodes = int(plan.num_nodes[index])
+        depth = min(int(plan.depth[index]), nodes, self._network.block_size)
+        if is_drawing and not sampling.params.is_greedy:
+            noise = self._noise(sampling.seed, sampling.choice)
+            return DrawnWalk(sampling.params, depth, noise, start=len(batch.known(index)))
+        terms = TreeTerms(
+            depth=depth,
+            num_nodes=nodes,
+            beam=options.width,
+            floor=price_of(plan, options.node_cost).node,
+            coupling=self._coupling(batch, index),
+        )
+        return TreeWalk(sampling.params, terms)
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
         """Take the taps of all tokens that the step has made part of the rows' texts."""
@@ -129,7 +171,7 @@ class NeuralDrafter:
         indices = [index for index in range(batch.num_rows) if is_drafting(batch, index) and index not in failed]
         if not indices:
             return
-        places = [_fed_places(batch, scores, verdict, index) for index in indices]
+        places = [fed_places(batch, scores, verdict, index) for index in indices]
         everywhere = np.concatenate(places)
         layers = [scores.hidden(layer)[everywhere] for layer in self._network.tap_layers]
         taps = np.concatenate(layers, axis=1)
@@ -178,21 +220,19 @@ class NeuralDrafter:
         self.num_passed += not is_ready
         return is_ready
 
-    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> DrawnDraft:
-        if not isinstance(guesses, NeuralGuesses):
+    def _coupling(self, batch: Batch, index: int) -> Coupling | None:
+        return coupling_of(batch, index) if self._options.is_coupled and not self._options.is_sampled else None
+
+    def _draft(self, batch: Batch, plan: Plan, index: int, said: Said | None) -> DrawnDraft:
+        if said is None:
             return picked(Draft())
+        if isinstance(said, DrawnWalk):
+            return said.drawn
         sampling, options = batch.sampling[index], self._options
         nodes, depth = int(plan.num_nodes[index]), int(plan.depth[index])
-        if options.is_sampled and not sampling.params.is_greedy:
+        if isinstance(said, NeuralGuesses) and options.is_sampled and not sampling.params.is_greedy:
             noise = self._noise(sampling.seed, sampling.choice)
-            return drawn_chain(guesses, min(depth, nodes), noise, start=len(batch.known(index)))
+            return drawn_chain(said, min(depth, nodes), noise, start=len(batch.known(index)))
         budget = Budget(nodes, depth, options.width, price_of(plan, options.node_cost))
-        coupling = coupling_of(batch, index) if options.is_coupled and not options.is_sampled else None
-        return picked(grow(guesses, budget, coupling, trust=self._rows.of(batch, index).trust.use()))
-
-
-def _fed_places(batch: Batch, scores: Scores, verdict: Verdict, index: int) -> IntArray:
-    """Return the places, among the fed tokens, of a row's pending tokens and of the nodes that stood."""
-    first, pending = int(scores.fed_starts[index]), batch.pending_len(index)
-    path = verdict.path_of(index) + (first + pending)
-    return np.concatenate([np.arange(first, first + pending, dtype=np.int32), path])
+        trust = self._rows.of(batch, index).trust.use()
+        return picked(grow(said, budget, self._coupling(batch, index), trust=trust))

@@ -66,8 +66,8 @@ def _tell(walks: Sequence[Walk], nodes: Sequence[int], level: Level) -> None:
 class TreeTerms:
     """How far a row's tree may be looked into.
 
-    beam: nodes extended per level, and children looked at per node; 1 for a chain. num_nodes: of the draft; a node that is not among so many best
-    candidates is not extended. floor: least chance of a node to be worth extending.
+    beam: nodes extended per level, and children looked at per node; 1 for a chain. num_nodes: of the draft; a node that
+    is not among so many best candidates is not extended. floor: least chance of a node to be worth extending.
     """
 
     depth: int
