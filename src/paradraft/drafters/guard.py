@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.ports import Clock, Drafter, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.check import BadProposal, check_proposal
+
+Result = TypeVar("Result")
 
 
 class GuardedDrafter:
@@ -35,7 +38,7 @@ class GuardedDrafter:
         self.last_reason: str | None = None
         self.num_pauses = 0
         self._inner = inner
-        self._vocab_size = vocab_size
+        self.vocab_size = vocab_size
         self._max_failures = max_failures
         self._pause_seconds = pause_seconds
         self._clock = clock
@@ -51,25 +54,30 @@ class GuardedDrafter:
         """Return the drafter's proposal if it can be used, else one without nodes."""
         if self.is_resting:
             return Proposal.empty(batch.num_rows)
-        proposal = self._attempt(lambda: self._checked(batch, plan))
+        proposal = self.attempt(lambda: self._checked(batch, plan))
         return Proposal.empty(batch.num_rows) if proposal is None else proposal
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
         """Pass the step on."""
-        self._attempt(lambda: self._inner.observe(batch, proposal, scores, verdict))
+        self.attempt(lambda: self._inner.observe(batch, proposal, scores, verdict))
 
     def forget(self, rows: IntArray) -> None:
         """Pass the rows on."""
-        self._attempt(lambda: self._inner.forget(rows))
+        self.attempt(lambda: self._inner.forget(rows))
 
     def _checked(self, batch: Batch, plan: Plan) -> Proposal:
         proposal = self._inner.propose(batch, plan)
-        check_proposal(proposal, batch, plan, self._vocab_size)
-        self._in_a_row = 0
-        self._rests_until = None
+        check_proposal(proposal, batch, plan, self.vocab_size)
+        self.note_success()
         return proposal
 
-    def _attempt(self, action: Callable[[], Proposal | None]) -> Proposal | None:
+    def note_success(self) -> None:
+        """End a series of failures."""
+        self._in_a_row = 0
+        self._rests_until = None
+
+    def attempt(self, action: Callable[[], Result]) -> Result | None:
+        """Return the action's result, None if it fails; failures are counted and may send the drafter to rest."""
         try:
             return action()
         except BadProposal as error:

@@ -79,8 +79,7 @@ class VoterGuesses:
         camp = [[voter for voter in part if voter[2][level] == token] for part in state.camp]
         if any(camp):
             return _Place(camp, level + 1, path)
-        place = self._matched(path)
-        return place if any(place.camp) else None
+        return self._matched(path)
 
     def source_of(self, state: State, token: int) -> int:
         """Return the bits of the bodies with a voter for the token."""

@@ -71,7 +71,9 @@ def test_a_path_that_leaves_its_voters_finds_others_that_match_its_end() -> None
     assert off is not None
     assert set(guesses.shares(off)) == {2, 8}
     assert guesses.source_of(off, 8) == 0b01
-    assert guesses.descend(off, 77) is None
+    unknown = guesses.descend(off, 77)
+    assert guesses.shares(unknown) == {}
+    assert set(guesses.shares(guesses.descend(unknown, 3))) == {9}
 
 
 def test_nothing_is_said_below_the_depth_that_was_looked_at() -> None:

@@ -1,0 +1,123 @@
+"""Blends what several drafters say about one token into one law, and learns how much to make of each.
+
+A logistic pool over the tokens that anybody names, and one outcome more for all others. With p_s(t) what source s says
+and r_s what it leaves to tokens that it does not name,
+    z(t)    = sum over s that speak of  (w_s log p_s(t) + c_s  if s names t,  u_s log r_s + d_s  if not)
+    z(none) = b(depth) + sum over s of  (v_s log r_s  if s speaks,  n_s  if it is silent)
+and the shares are a softmax of z. That is a product of experts (Hinton, 2002; logarithmic opinion pool) whose weights
+are fitted, so sources that say the same thing for the same reason do not count twice. Each token that the target
+chooses after a path that was asked about is one step of gradient descent on the negative log likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paradraft.drafters.priors import DEPTHS, Weights, prior_of
+
+Told = Sequence["dict[int, float] | None"]  # what each source says of one place, None or {} where it is silent
+
+FAINTEST = 0.004  # a share below counts as not named
+LEAST_REST = 1e-3
+RATE, RATE_HALVED, LEAST_RATE = 0.03, 2000.0, 0.004  # of learning: at first, after how many steps, and at last
+PULL = 2e-5  # towards the prior, per step
+FARTHEST = 4.0  # a weight moves from its prior
+
+
+@dataclass(slots=True)
+class Blend:
+    """A blended law and what learning needs of how it came about."""
+
+    told: Told
+    depth: int
+    shares: dict[int, float]
+    none: float  # chance of a token that nobody names
+    gumbel: dict[int, float] | None = None
+
+
+class Pool:
+    """The weights of one set of sources. Changes only in `learn`."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Start from the weights known for these sources."""
+        self.names = tuple(names)
+        self.num_steps = 0
+        self._prior = prior_of(self.names)
+        self.weights: Weights = self._prior.copy()
+
+    def blend(self, told: Told, depth: int, gumbel: dict[int, float] | None = None) -> Blend:
+        """Return the law of the next token at a depth; gumbel bends it towards the target's choice."""
+        weights = self.weights
+        scores: dict[int, float] = {}
+        base, none = 0.0, weights.depth[depth if depth < DEPTHS else DEPTHS - 1]
+        log = math.log
+        for source, said in zip(weights.sources, told, strict=True):
+            if not said:
+                none += source.silent
+                continue
+            rest = log(max(1.0 - sum(said.values()), LEAST_REST))
+            miss = source.miss_slope * rest + source.miss
+            base += miss
+            none += source.rest_slope * rest
+            slope, hit = source.hit_slope, source.hit - miss
+            for token, share in said.items():
+                if share >= FAINTEST:
+                    scores[token] = scores.get(token, 0.0) + slope * log(share) + hit
+        if not scores:
+            return Blend(told, depth, {}, 1.0)
+        if gumbel is not None:
+            scores = {token: score + weights.noise * gumbel[token] for token, score in scores.items()}
+        return _softmax(Blend(told, depth, {}, 1.0, gumbel), scores, none - base)
+
+    def learn(self, blend: Blend, token: int) -> None:
+        """Take one step towards the token that the target chose here."""
+        if not blend.shares:
+            return
+        errors = dict(blend.shares)
+        none = blend.none
+        if token in errors:
+            errors[token] -= 1.0
+        else:
+            none -= 1.0
+        self.num_steps += 1
+        rate = max(RATE / math.sqrt(1.0 + self.num_steps / RATE_HALVED), LEAST_RATE)
+        weights, prior = self.weights, self._prior
+        depth = min(blend.depth, DEPTHS - 1)
+        weights.depth[depth] = _moved(weights.depth[depth], prior.depth[depth], rate * none)
+        if blend.gumbel is not None:
+            slope = sum([error * blend.gumbel[word] for word, error in errors.items()])
+            weights.noise = _moved(weights.noise, prior.noise, rate * slope)
+        for source, start, said in zip(weights.sources, prior.sources, blend.told, strict=True):
+            if not said:
+                source.silent = _moved(source.silent, start.silent, rate * none)
+                continue
+            rest = math.log(max(1.0 - sum(said.values()), LEAST_REST))
+            named, slope = 0.0, 0.0
+            for word, share in said.items():
+                if share >= FAINTEST:
+                    named += errors[word]
+                    slope += errors[word] * math.log(share)
+            unnamed = -none - named
+            source.hit_slope = _moved(source.hit_slope, start.hit_slope, rate * slope)
+            source.hit = _moved(source.hit, start.hit, rate * named)
+            source.miss_slope = _moved(source.miss_slope, start.miss_slope, rate * rest * unnamed)
+            source.miss = _moved(source.miss, start.miss, rate * unnamed)
+            source.rest_slope = _moved(source.rest_slope, start.rest_slope, rate * rest * none)
+
+
+def _softmax(blend: Blend, scores: dict[int, float], none: float) -> Blend:
+    highest = max(none, max(scores.values()))
+    exp = math.exp
+    raised = {token: exp(score - highest) for token, score in scores.items()}
+    rest = exp(none - highest)
+    total = rest + sum(raised.values())
+    blend.shares = {token: value / total for token, value in raised.items()}
+    blend.none = rest / total
+    return blend
+
+
+def _moved(weight: float, prior: float, step: float) -> float:
+    weight += PULL * (prior - weight) - step
+    return min(max(weight, prior - FARTHEST), prior + FARTHEST)

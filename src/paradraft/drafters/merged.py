@@ -1,0 +1,195 @@
+"""One tree out of several drafters' guesses: each is asked along every path, whoever found it.
+
+At every place what the sources say becomes one blended law (blend.py), and the tree takes the likeliest nodes of all.
+So a token that two sources propose is one node, a source goes on below a token that only another proposed, and the node
+budget goes where the sources together expect the most. The blend learns from the places whose path was accepted: there,
+and only there, it is known what the target says. Under the coupled rule none of this needs any bookkeeping of laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from paradraft.core.arrays import IntArray
+from paradraft.core.errors import ConfigError
+from paradraft.core.ports import Needs, Scores
+from paradraft.core.records import Batch, Plan, Proposal, Verdict
+from paradraft.drafters.blend import Blend, Pool
+from paradraft.drafters.coupling import Coupling, coupling_of
+from paradraft.drafters.draft import Draft, price_of, proposal_of
+from paradraft.drafters.growth import Budget, grow
+from paradraft.drafters.guarded_source import GuardedSource
+from paradraft.drafters.guesses import MAX_SHARES, Guesses, GuessingDrafter, State
+
+MAX_SOURCE_BITS = 32  # of Proposal.sources
+Place = tuple[tuple[int, ...], list[State | None]]  # a path, and every source's state after it
+
+
+def needs_of(sources: Sequence[GuessingDrafter]) -> Needs:
+    """Return what sources need together; their bits stand one after another."""
+    names = tuple(name for source in sources for name in source.needs.sources)
+    if len(names) > MAX_SOURCE_BITS:
+        raise ConfigError(f"{len(names)} kinds of sources do not fit.", remedy=f"Use at most {MAX_SOURCE_BITS}.")
+    return Needs(
+        sources=names,
+        hidden_layers=tuple(sorted({layer for source in sources for layer in source.needs.hidden_layers})),
+        entropy_layers=tuple(sorted({layer for source in sources for layer in source.needs.entropy_layers})),
+        weighs_nodes=True,
+        extra_bytes=sum(source.needs.extra_bytes for source in sources),
+    )
+
+
+def offsets_of(sources: Sequence[GuessingDrafter]) -> list[int]:
+    """Return the first bit of each source."""
+    return [0, *accumulate(len(source.needs.sources) for source in sources)][:-1]
+
+
+class MergedDrafter:
+    """Grows one tree per row from the guesses of several drafters; a broken one costs its own guesses alone.
+
+    width: children per node (1: a chain). node_cost: as for SuffixDrafter. is_coupled: the rule is the coupled one.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[GuessingDrafter],
+        *,
+        vocab_size: int,
+        width: int = 4,
+        node_cost: float | None = None,
+        is_coupled: bool = False,
+    ) -> None:
+        if not sources or width < 1:
+            raise ConfigError(
+                f"{len(sources)} sources and width={width} make no draft.", remedy="Name a source, and a width above 0."
+            )
+        self.needs = needs_of(sources)
+        self.walls = [GuardedSource(source, vocab_size=vocab_size) for source in sources]
+        # Rows with a temperature are other texts, so what is made of the sources there is learned apart.
+        names = ["+".join(source.needs.sources) for source in sources]
+        self.pools = {False: Pool(names), True: Pool(names)}
+        self._offsets = offsets_of(sources)
+        self._width = width
+        self._node_cost = node_cost
+        self._is_coupled = is_coupled
+        self._asked: dict[int, MergedGuesses] = {}
+
+    def propose(self, batch: Batch, plan: Plan) -> Proposal:
+        """Return a tree for each row that a source has a guess for."""
+        guesses = self.guesses(batch, plan)
+        return proposal_of([self._draft(plan, index, found) for index, found in enumerate(guesses)])
+
+    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
+        """Return the blended guesses of each row; asks every source once for all rows."""
+        self._asked = {}
+        by_source = [wall.guesses(batch, plan) for wall in self.walls]
+        return [self._merged(batch, index, [found[index] for found in by_source]) for index in range(batch.num_rows)]
+
+    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
+        """Learn what the target said at the places it came to, and let the sources learn."""
+        for index, row in enumerate(batch.rows.tolist()):
+            asked = self._asked.pop(row, None)
+            if asked is not None:
+                asked.learn(verdict.tokens_of(index).tolist())
+        # The estimates are the blend's, not the sources' own.
+        shown = replace(proposal, confidence=None)
+        for wall in self.walls:
+            wall.observe(batch, shown, scores, verdict)
+
+    def forget(self, rows: IntArray) -> None:
+        """Pass the rows on; what the blend has learned stays."""
+        for row in rows.tolist():
+            self._asked.pop(row, None)
+        for wall in self.walls:
+            wall.forget(rows)
+
+    def _merged(self, batch: Batch, index: int, found: list[Guesses | None]) -> Guesses | None:
+        if all(guesses is None for guesses in found):
+            return None
+        noise = coupling_of(batch, index) if self._is_coupled else None
+        pool = self.pools[not batch.sampling[index].params.is_greedy]
+        merged = MergedGuesses(found, self._offsets, pool, noise)
+        self._asked[int(batch.rows[index])] = merged
+        return merged
+
+    def _draft(self, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
+        if guesses is None:
+            return Draft()
+        price = price_of(plan, self._node_cost)
+        return grow(guesses, Budget(int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price))
+
+
+class MergedGuesses:
+    """The blend of several guesses about one row."""
+
+    def __init__(
+        self, sources: Sequence[Guesses | None], offsets: Sequence[int], pool: Pool, noise: Coupling | None
+    ) -> None:
+        self._sources = sources
+        self._offsets = offsets
+        self._pool = pool
+        self._noise = noise
+        self._blends: dict[tuple[int, ...], Blend] = {}
+
+    def root(self) -> State:
+        """Return the empty path."""
+        states = [None if source is None else source.root() for source in self._sources]
+        return (), states
+
+    def shares(self, state: State) -> dict[int, float]:
+        """Return the blended law."""
+        path, states = _place(state)
+        told = [
+            None if source is None or below is None else source.shares(below)
+            for source, below in zip(self._sources, states, strict=True)
+        ]
+        blend = self._pool.blend(told, len(path), self._gumbel(told, len(path)))
+        self._blends[path] = blend
+        shares = blend.shares
+        if len(shares) > MAX_SHARES:
+            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
+            return {token: shares[token] for token in best}
+        return shares
+
+    def descend(self, state: State, token: int) -> State | None:
+        """Return where every source stands after the token."""
+        path, states = _place(state)
+        below = [
+            None if source is None or at is None else source.descend(at, token)
+            for source, at in zip(self._sources, states, strict=True)
+        ]
+        return (*path, token), below
+
+    def source_of(self, state: State, token: int) -> int:
+        """Return the bits of the sources that named the token."""
+        path, states = _place(state)
+        blend = self._blends.get(path)
+        bits = 0
+        for source, at, offset, said in zip(
+            self._sources, states, self._offsets, blend.told if blend else (), strict=False
+        ):
+            if source is not None and at is not None and said and token in said:
+                bits |= source.source_of(at, token) << offset
+        return bits
+
+    def learn(self, tokens: Sequence[int]) -> None:
+        """Learn from the tokens that the target chose, as far as the path they make was asked about."""
+        for depth, token in enumerate(tokens):
+            blend = self._blends.get(tuple(tokens[:depth]))
+            if blend is None:
+                break
+            self._pool.learn(blend, token)
+
+    def _gumbel(self, told: Sequence[dict[int, float] | None], depth: int) -> dict[int, float] | None:
+        if self._noise is None:
+            return None
+        tokens = list({token: None for said in told if said for token in said})
+        return dict(zip(tokens, self._noise.gumbel(tokens, depth), strict=True)) if tokens else {}
+
+
+def _place(state: State) -> Place:
+    assert isinstance(state, tuple)
+    place: Place = state
+    return place

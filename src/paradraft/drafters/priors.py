@@ -1,0 +1,56 @@
+"""The weights that blending starts from, fitted offline by replaying recorded answers.
+
+`python benchmarks/replay_drafters.py --fit` prints them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+DEPTHS = 4  # classes of depth; the last for all deeper places
+
+
+@dataclass(slots=True)
+class SourceWeights:
+    """How a source counts (blend.py): slopes multiply log chances, the others are constants."""
+
+    hit_slope: float
+    hit: float
+    miss_slope: float
+    miss: float
+    rest_slope: float
+    silent: float
+
+
+@dataclass(slots=True)
+class Weights:
+    """The weights of a pool."""
+
+    sources: list[SourceWeights]
+    depth: list[float]
+    noise: float = 1.0
+
+    def copy(self) -> Weights:
+        """Return weights that can change on their own."""
+        return Weights([replace(source) for source in self.sources], list(self.depth), self.noise)
+
+
+# A source that nothing is known of yet is believed as it is when alone, and half of it beside others.
+_UNKNOWN = SourceWeights(0.6, 0.4, 0.5, -0.8, 0.6, 0.4)
+_ALONE = SourceWeights(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+_DEPTH = (0.0, 0.0, 0.0, 0.0)
+
+_FITTED: Mapping[tuple[str, ...], Weights] = MappingProxyType({})
+
+
+def prior_of(names: Sequence[str]) -> Weights:
+    """Return the weights for these sources, in this order."""
+    known = _FITTED.get(tuple(sorted(names)))
+    if known is not None:
+        by_name = dict(zip(sorted(names), known.sources, strict=True))
+        return Weights([replace(by_name[name]) for name in names], list(known.depth), known.noise)
+    if len(names) == 1:
+        return Weights([replace(_ALONE)], list(_DEPTH))
+    return Weights([replace(_UNKNOWN) for _ in names], list(_DEPTH))

@@ -1,0 +1,150 @@
+"""Guesses from counts of the row's own text: what it went on with after its last 1, 2, ... tokens.
+
+A cache model (Kuhn and De Mori, 1990). Suffix decoding asks the few latest occurrences of the longest match; this counts
+all of them at every length, and the two together know more than either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from paradraft.core.arrays import IntArray
+from paradraft.core.ports import Needs, Scores
+from paradraft.core.records import Batch, Plan, Proposal, Verdict
+from paradraft.drafters.coupling import coupling_of
+from paradraft.drafters.draft import Draft, price_of, proposal_of
+from paradraft.drafters.growth import Budget, grow
+from paradraft.drafters.guesses import MAX_SHARES, Guesses, State
+from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.trust import Trust
+
+LENGTHS = (1, 2, 3, 4, 6)
+MAX_CONTINUATIONS = 8  # of one context; the rarest goes
+_DISCOUNTS = (0.0, 0.6, 0.9, 1.2)  # taken off counts of 1, 2 and more: half of what is seen once comes again
+_ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
+
+Counts = dict[tuple[int, ...], dict[int, int]]
+
+
+@dataclass(slots=True)
+class _Row:
+    counts: Counts = field(default_factory=dict)
+    num_counted: int = 0
+    trust: Trust = field(default_factory=Trust)
+
+
+class RecentDrafter:
+    """Drafts from counts of each row's own text, prompt included; nothing of it is told to other rows.
+
+    A row's last max_row_tokens are counted when it first appears; about 700 bytes for each token.
+    """
+
+    needs = Needs(sources=("recent",), weighs_nodes=True)
+
+    def __init__(self, *, node_cost: float | None = None, max_row_tokens: int = 4096, is_coupled: bool = False) -> None:
+        self._node_cost = node_cost
+        self._max_row_tokens = max_row_tokens
+        self._is_coupled = is_coupled
+        self._rows: RowStates[_Row] = RowStates(lambda _batch, _index: _Row())
+
+    def propose(self, batch: Batch, plan: Plan) -> Proposal:
+        """Return a chain for each row whose last tokens occurred before."""
+        guesses = self.guesses(batch, plan)
+        return proposal_of([self._draft(batch, plan, index, found) for index, found in enumerate(guesses)])
+
+    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
+        """Return the counts behind each row's last tokens."""
+        return [self._guesses(batch, plan, index) for index in range(batch.num_rows)]
+
+    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
+        """Learn how far the row's estimates can be trusted."""
+        for index in range(batch.num_rows):
+            if proposal.starts[index] < proposal.starts[index + 1]:
+                self._rows.of(batch, index).trust.learn(proposal, verdict, index)
+
+    def forget(self, rows: IntArray) -> None:
+        """Drop the rows' counts."""
+        self._rows.forget(rows)
+
+    def _guesses(self, batch: Batch, plan: Plan, index: int) -> Guesses | None:
+        if not is_drafting(batch, index) or not plan.num_nodes[index]:
+            return None
+        row = self._rows.of(batch, index)
+        history = batch.history[index]
+        first = max(row.num_counted, len(history) - self._max_row_tokens, 0)
+        _count(row.counts, history[max(first - LENGTHS[-1], 0) :].tolist(), min(first, LENGTHS[-1]))
+        row.num_counted = len(history)
+        return RecentGuesses(row.counts, tuple(history[-LENGTHS[-1] :][::-1].tolist()))
+
+    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
+        if guesses is None:
+            return Draft()
+        budget = Budget(int(plan.num_nodes[index]), int(plan.depth[index]), 1, price_of(plan, self._node_cost))
+        noise = coupling_of(batch, index) if self._is_coupled else None
+        return grow(guesses, budget, noise, trust=self._rows.of(batch, index).trust.use())
+
+
+@dataclass(frozen=True, slots=True)
+class RecentGuesses:
+    """The counts behind a context; states are contexts, the newest token first."""
+
+    counts: Counts
+    context: tuple[int, ...]
+
+    def root(self) -> State:
+        """Return the row's own last tokens."""
+        return self.context
+
+    def shares(self, state: State) -> dict[int, float]:
+        """Return the chances after a context; longer contexts first, each for what the longer ones leave."""
+        assert isinstance(state, tuple)
+        counts = self.counts
+        shares: dict[int, float] = {}
+        mass = 1.0
+        for length in _FALLING:
+            seen = counts.get(state[:length]) if length <= len(state) else None
+            if seen is None:
+                continue
+            scale, used = 1.0 / sum(seen.values()), 0.0
+            for token, count in seen.items():
+                part = (count - _DISCOUNTS[count if count < 3 else 3]) * scale
+                used += part
+                shares[token] = shares.get(token, 0.0) + mass * part
+            mass *= 1.0 - used
+            if mass < _ENOUGH:
+                break
+        if len(shares) > MAX_SHARES:
+            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
+            return {token: shares[token] for token in best}
+        return shares
+
+    def descend(self, state: State, token: int) -> State | None:
+        """Return the context one token further."""
+        assert isinstance(state, tuple)
+        return (token, *state[: LENGTHS[-1] - 1])
+
+    def source_of(self, state: State, token: int) -> int:
+        """Return the bit of the text if the token followed the context's last one."""
+        assert isinstance(state, tuple)
+        return int(token in self.counts.get(state[:1], ()))
+
+
+_FALLING = LENGTHS[::-1]
+
+
+def _count(counts: Counts, words: Sequence[int], first: int) -> None:
+    """Count the words from place `first` on as continuations of what stands before them."""
+    for place in range(max(first, 1), len(words)):
+        token = words[place]
+        before = tuple(words[max(place - LENGTHS[-1], 0) : place][::-1])
+        for length in LENGTHS:
+            if length > place:
+                break
+            seen = counts.get(before[:length])
+            if seen is None:
+                counts[before[:length]] = {token: 1}
+                continue
+            seen[token] = seen.get(token, 0) + 1
+            if len(seen) > MAX_CONTINUATIONS:
+                del seen[min(seen, key=seen.__getitem__)]
