@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paradraft.app.config import Config
-from paradraft.app.drafters import Drafting, build_drafter
+from paradraft.app.drafters import Drafting, build_drafter, drafter_names
+from paradraft.app.networks import needs_of, open_networks
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Drafter, Limits
 from paradraft.drafters.guard import GuardedDrafter
@@ -39,6 +40,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
     """
     use_threads(config.threads)
     rule = make_rule(config.rule, alpha=config.alpha)
+    opened = open_networks(drafter_names(config), config) if custom is None else {}
     with ExitStack() as loaded:
         model = load_model(
             config.model,
@@ -47,13 +49,13 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             device=config.device,
             num_pages=-(-config.kv_tokens // config.page_size),
             page_size=config.page_size,
-            needs=None if custom is None else custom.needs,
+            needs=needs_of(opened) if custom is None else custom.needs,
         )
         loaded.callback(model.target.close)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:
-            drafting = build_drafter(config, model, rule, loaded)
+            drafting = build_drafter(config, model, rule, loaded, opened)
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule)),
             model=model,

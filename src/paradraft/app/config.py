@@ -22,13 +22,16 @@ class Config:
     """How an engine is put together.
 
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
-    drafter: none, ngram, suffix, early-exit, or a model (same forms as model) used as a draft model.
+    drafter: none, ngram, suffix, early-exit, a folder with a drafting network, or a model (same forms as model) used as
+    a draft model.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
     schedule_verification: then also leave out drafted nodes whose confidence does not pay for them.
     draft_calibration: JSON file of temperatures by depth that confidence starts from; None: learned while serving.
     draft_vocabulary: same (checked at start), or mapped: a draft model with another tokenizer, by token strings.
     draft_branching: children per node by level for a draft model's tree, () for a chain.
+    draft_width: most children per node that a network drafts, 1 for a chain.
+    draft_nodes: most nodes of a network's draft, None: gamma.
     draft_layers: how many of the target's own first layers draft with early-exit.
     draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
@@ -39,6 +42,8 @@ class Config:
     draft_revision: str | None = None
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
+    draft_width: int = 1
+    draft_nodes: int | None = None
     draft_layers: int = 4
     draft_calibration: str | None = None
     draft_temperature: float | None = None
@@ -82,6 +87,8 @@ class Config:
 
 _RANGES = (
     ("gamma", 0, 64),
+    ("draft_width", 1, MAX_WIDTH),
+    ("draft_nodes", 1, 1024),
     ("draft_layers", 1, 1024),
     ("threads", 1, 1024),
     ("max_rows", 1, 1024),
@@ -92,7 +99,7 @@ _RANGES = (
     ("suffix_shared_tokens", 0, 2**31 - 1),
     ("seed", 0, 2**64 - 1),
 )
-_OPTIONAL = frozenset({"threads", "max_model_len", "seed"})
+_OPTIONAL = frozenset({"draft_nodes", "threads", "max_model_len", "seed"})
 _OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_calibration")
 
 

@@ -10,6 +10,7 @@ from operator import mul
 from types import MappingProxyType
 
 from paradraft.app.config import Config
+from paradraft.app.networks import Opened, build_network_drafter
 from paradraft.core.errors import ConfigError, ModelError
 from paradraft.core.ports import Drafter
 from paradraft.drafters.candidates import DraftHeat
@@ -45,11 +46,19 @@ class Drafting:
     nodes: int
 
 
-def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack) -> Drafting:
+def drafter_names(config: Config) -> tuple[str, ...]:
+    """Return every drafter that the configuration names; those that are folders of networks are opened first."""
+    return (config.drafter,)
+
+
+def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack, opened: Opened) -> Drafting:
     """Return the configured drafter, checked against the target and the rule; its weights are freed by `loaded`.
 
     Raises ConfigError for a combination that cannot work, ModelError and AlignmentError for a draft model.
     """
+    if config.drafter in opened:
+        network = build_network_drafter(opened[config.drafter], config, target, rule, loaded)
+        return Drafting(drafter=network, gamma=config.gamma, nodes=config.draft_nodes or config.gamma)
     if config.drafter in METHODS:
         gamma = 0 if config.drafter == "none" else config.gamma
         return Drafting(drafter=METHODS[config.drafter](config), gamma=gamma, nodes=gamma)

@@ -1,0 +1,104 @@
+"""Drafter folders: opened before the target, so that it records what they tap, and served once it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+
+import torch
+
+from paradraft.app.config import Config
+from paradraft.core.errors import AlignmentError, ConfigError
+from paradraft.core.ports import Needs
+from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
+from paradraft.kv.pages import PageCache
+from paradraft.models.checkpoint import find_model, open_checkpoint
+from paradraft.models.device import choose_device, choose_dtype
+from paradraft.models.load import LoadedModel
+from paradraft.models.tables import Tables, read_tables
+from paradraft.nets.build import restore_net
+from paradraft.nets.facts import facts_of
+from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder
+from paradraft.nets.serve import serve_net
+from paradraft.nets.serving import ServingPlace
+from paradraft.verify.rules import Rule
+from paradraft.verify.tree import Shape
+
+Opened = Mapping[str, LoadedNet]  # by the name that the configuration calls it
+
+
+def open_networks(names: Iterable[str], config: Config) -> Opened:
+    """Read the drafter folders among these drafters' names and return them.
+
+    Raises ModelError for a folder that cannot be used, AlignmentError for taps that the target does not have.
+    """
+    opened: dict[str, LoadedNet] = {}
+    for name in names:
+        if is_drafter_folder(name):
+            opened[name] = load_drafter_folder(name, num_target_layers=_num_layers(config))
+            _require_taps(opened[name], name, config)
+    return opened
+
+
+def needs_of(opened: Opened) -> Needs:
+    """Return what the target has to record for all of them together."""
+    layers = {layer for net in opened.values() for layer in net.config.tap_layers}
+    return Needs(sources=(), hidden_layers=tuple(sorted(layers)))
+
+
+def build_network_drafter(
+    loaded: LoadedNet, config: Config, target: LoadedModel, rule: Rule, resources: ExitStack
+) -> NeuralDrafter:
+    """Return a drafter over an opened folder; its memory is freed by `resources`.
+
+    Raises AlignmentError for a drafter of another target, ConfigError for a tree under a rule for chains.
+    """
+    if config.draft_width > 1 and (rule.shape is not Shape.TREE or rule.reads_draft_laws):
+        raise ConfigError(
+            f"draft_width={config.draft_width} makes trees, and under the rule {rule.name!r} a network drafts chains.",
+            remedy="Set draft_width to 1, or use the rule coupled.",
+        )
+    fitted, _ = loaded.for_target(facts_of(target))
+    state = fitted.state
+    tables = _tables(fitted, target)
+    net = restore_net(fitted.config, state, tables.embedding, tables.head)
+    network = serve_net(net, _place(config, target))
+    resources.callback(network.close)
+    limits = target.target.limits
+    pages = PageCache(num_pages=limits.num_pages, page_size=limits.page_size)
+    options = NeuralOptions(
+        width=config.draft_width, is_sampled=rule.reads_draft_laws, is_coupled=config.rule == "coupled"
+    )
+    return NeuralDrafter(network, pages, options=options)
+
+
+def _place(config: Config, target: LoadedModel) -> ServingPlace:
+    limits, device = target.target.limits, choose_device(config.device)
+    return ServingPlace(
+        dtype=choose_dtype(limits.dtype, device),
+        device=device,
+        num_pages=limits.num_pages,
+        page_size=limits.page_size,
+    )
+
+
+def _tables(loaded: LoadedNet, target: LoadedModel) -> Tables:
+    """Return the target's tables, or empty ones where the drafter brings both of its own."""
+    if {"embed_tokens.weight", "lm_head.weight"} <= loaded.state.keys():
+        return Tables(embedding=torch.empty(0), head=torch.empty(0))
+    return read_tables(target.identity)
+
+
+def _num_layers(config: Config) -> int | None:
+    value = open_checkpoint(find_model(config.model, revision=config.revision)).config.get("num_hidden_layers")
+    return value if isinstance(value, int) else None
+
+
+def _require_taps(loaded: LoadedNet, name: str, config: Config) -> None:
+    num_layers = _num_layers(config)
+    outside = [layer for layer in loaded.config.tap_layers if num_layers is not None and layer >= num_layers]
+    if outside:
+        raise AlignmentError(
+            f"The drafter {name} taps layer {outside[0]}, and {config.model} has layers 0 to {(num_layers or 0) - 1}.",
+            remedy="Use the drafter with the target it was made for.",
+        )

@@ -1,0 +1,36 @@
+"""The two tables that drafting networks borrow from their target: what its tokens are on the way in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from paradraft.core.errors import ModelError
+from paradraft.models.checkpoint import Source, open_checkpoint
+from paradraft.models.decoder_weights import EMBEDDING, HEAD
+from paradraft.models.load import ModelIdentity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Tables:
+    """The target's embedding and head, [V, d] each, in the type of the file; tied ones are one tensor."""
+
+    embedding: Tensor
+    head: Tensor
+
+
+def read_tables(identity: ModelIdentity) -> Tables:
+    """Return the tables of a loaded model, read from its files again: what runs has them laid out for the machine.
+
+    Raises ModelError for an architecture that calls them otherwise.
+    """
+    source = Source(name=identity.name, path=identity.path, revision=identity.revision)
+    weights = open_checkpoint(source).weights
+    if EMBEDDING not in weights:
+        raise ModelError(
+            f"{identity.name} has no tensor {EMBEDDING}, so a drafter cannot share it.",
+            remedy="Use a model of the llama family, or a drafter that brings its own embedding and head.",
+        )
+    embedding = weights[EMBEDDING]
+    return Tables(embedding=embedding, head=weights.get(HEAD, embedding))
