@@ -7,7 +7,7 @@
 FOLDER holds what a capture leaves: NAME.npz with `ids` (all texts joined) and NAME.json, a list of {prompt_len, length,
 source} in the same order. The answers are taken for what the target says. Without --table the table is counted on the
 half of the texts that is not replayed, both ways round. tau counts the bonus token; all nodes are drafted, whatever
-they cost.
+they cost. us/step is the time of propose and observe.
 """
 
 from __future__ import annotations

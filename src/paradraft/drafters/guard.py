@@ -11,7 +11,9 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.ports import Clock, Drafter, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.check import BadProposal, check_proposal
+from paradraft.drafters.guesses import MAX_SHARES, Guesses, GuessingDrafter, State
 
+_ROUNDING = 1e-6  # of chances that sum to 1
 Result = TypeVar("Result")
 
 
@@ -37,6 +39,7 @@ class GuardedDrafter:
         self.failures: Counter[str] = Counter()
         self.last_reason: str | None = None
         self.num_pauses = 0
+        self.num_failures = 0
         self._inner = inner
         self.vocab_size = vocab_size
         self._max_failures = max_failures
@@ -80,16 +83,114 @@ class GuardedDrafter:
         """Return the action's result, None if it fails; failures are counted and may send the drafter to rest."""
         try:
             return action()
-        except BadProposal as error:
-            self._count(error.kind, error.problem)
         except Exception as error:  # noqa: BLE001 - a drafter may fail in any way; this is the wall
-            self._count(type(error).__name__, f"{type(error).__name__}: {error}")
+            self.count(error)
         return None
+
+    def count(self, error: Exception) -> None:
+        """Count a failure by its kind."""
+        if isinstance(error, BadProposal):
+            self._count(error.kind, error.problem)
+        else:
+            self._count(type(error).__name__, f"{type(error).__name__}: {error}")
 
     def _count(self, kind: str, reason: str) -> None:
         self.failures[kind] += 1
+        self.num_failures += 1
         self.last_reason = reason
         self._in_a_row += 1
         if self._in_a_row >= self._max_failures:
             self._rests_until = self._clock() + self._pause_seconds
             self.num_pauses += 1
+
+
+class GuardedSource(GuardedDrafter):
+    """Guards a drafter's guesses as its proposals are guarded: a source that fails says nothing, others go on."""
+
+    def __init__(self, inner: GuessingDrafter, *, vocab_size: int, clock: Clock = time.monotonic) -> None:
+        """Guard inner, whose ids must lie below vocab_size, the target's."""
+        super().__init__(inner, vocab_size=vocab_size, clock=clock)
+        self._source = inner
+        self._failed_before = 0
+
+    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
+        """Return the rows' guesses behind the wall, None for all while the source rests or if it fails."""
+        nothing: list[Guesses | None] = [None] * batch.num_rows
+        if self.is_resting:
+            return nothing
+        # Guesses are asked one by one later, so only a whole round without a failure breaks a series of them.
+        if self.num_failures == self._failed_before:
+            self.note_success()
+        self._failed_before = self.num_failures
+        found = self.attempt(lambda: self._checked_guesses(batch, plan))
+        return nothing if found is None else [None if one is None else _Walled(self, one) for one in found]
+
+    def _checked_guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
+        found = self._source.guesses(batch, plan)
+        if len(found) != batch.num_rows:
+            raise BadProposal("shape", f"There are {len(found)} guesses for {batch.num_rows} rows.")
+        return found
+
+
+class _Walled:
+    """One row's guesses; after a failure they are silent for the rest of the round."""
+
+    __slots__ = ("_has_failed", "_inner", "_size", "_wall")
+
+    def __init__(self, wall: GuardedSource, inner: Guesses) -> None:
+        self._wall = wall
+        self._inner = inner
+        self._size = wall.vocab_size
+        self._has_failed = False
+
+    # Asked dozens of times for a draft, so each has its own wall instead of a call to a common one.
+
+    def root(self) -> State:
+        try:
+            return self._inner.root()
+        except Exception as error:  # noqa: BLE001 - the wall
+            self._fail(error)
+            return None
+
+    def shares(self, state: State) -> dict[int, float]:
+        if self._has_failed:
+            return {}
+        try:
+            return _checked_shares(self._inner.shares(state), self._size)
+        except Exception as error:  # noqa: BLE001 - the wall
+            self._fail(error)
+            return {}
+
+    def descend(self, state: State, token: int) -> State | None:
+        if self._has_failed:
+            return None
+        try:
+            return self._inner.descend(state, token)
+        except Exception as error:  # noqa: BLE001 - the wall
+            self._fail(error)
+            return None
+
+    def source_of(self, state: State, token: int) -> int:
+        if self._has_failed:
+            return 0
+        try:
+            return int(self._inner.source_of(state, token))
+        except Exception as error:  # noqa: BLE001 - the wall
+            self._fail(error)
+            return 0
+
+    def _fail(self, error: Exception) -> None:
+        self._has_failed = True
+        self._wall.count(error)
+
+
+def _checked_shares(shares: dict[int, float], size: int) -> dict[int, float]:
+    if not shares:
+        return {}
+    chances = shares.values()
+    if len(shares) > MAX_SHARES or min(shares) < 0 or max(shares) >= size:
+        raise BadProposal("ids", f"A guess names {len(shares)} tokens, or one outside the vocabulary of {size}.")
+    # Written so that NaN fails too.
+    if not (sum(chances) <= 1.0 + _ROUNDING and min(chances) >= 0.0):
+        raise BadProposal("nan", "A guess holds chances outside 0 .. 1, or of more than 1 in all.")
+    return shares

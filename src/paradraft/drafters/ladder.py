@@ -20,9 +20,9 @@ from paradraft.drafters.blend import Pool
 from paradraft.drafters.coupling import coupling_of
 from paradraft.drafters.draft import Draft, Price, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
-from paradraft.drafters.guarded_source import GuardedSource
+from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
-from paradraft.drafters.merged import MergedGuesses, needs_of, offsets_of
+from paradraft.drafters.merged import MergedGuesses, bits_of, needs_of
 
 PROBE_EVERY = 16  # steps after which a source that was passed over is asked again
 FORGETTING = 0.9  # weight of the past in what a source promises
@@ -53,10 +53,10 @@ class LadderDrafter:
                 remedy="Name sources, a cost of at least 0 for each, and a width above 0.",
             )
         self.needs = needs_of(sources)
-        offsets = offsets_of(sources)
+        bits = bits_of(sources)
         self.rungs = [
-            _Rung(GuardedSource(source, vocab_size=vocab_size), offset, cost)
-            for cost, offset, source in sorted(zip(costs, offsets, sources, strict=True), key=lambda rung: rung[0])
+            _Rung(GuardedSource(source, vocab_size=vocab_size), own, cost)
+            for cost, own, source in sorted(zip(costs, bits, sources, strict=True), key=lambda rung: rung[0])
         ]
         self._width = width
         self._node_cost = node_cost
@@ -107,7 +107,7 @@ class LadderDrafter:
             return None
         pool = rung.pools[not batch.sampling[index].params.is_greedy]
         noise = coupling_of(batch, index) if self._is_coupled else None
-        guesses = MergedGuesses([found], [rung.offset], pool, noise)
+        guesses = MergedGuesses([found], [rung.bits], pool, noise)
         rung.asked[int(batch.rows[index])] = guesses
         return grow(guesses, Budget(int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price))
 
@@ -115,10 +115,10 @@ class LadderDrafter:
 class _Rung:
     """A source, what asking it costs, and what it has promised lately."""
 
-    def __init__(self, wall: GuardedSource, offset: int, cost: float) -> None:
+    def __init__(self, wall: GuardedSource, bits: range, cost: float) -> None:
         name = "+".join(wall.needs.sources)
         self.wall = wall
-        self.offset = offset
+        self.bits = bits
         self.cost = cost
         self.pools = {False: Pool([name]), True: Pool([name])}
         self.asked: dict[int, MergedGuesses] = {}

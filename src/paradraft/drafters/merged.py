@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
@@ -20,7 +20,7 @@ from paradraft.drafters.blend import Blend, Pool
 from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
-from paradraft.drafters.guarded_source import GuardedSource
+from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import MAX_SHARES, Guesses, GuessingDrafter, State
 
 MAX_SOURCE_BITS = 32  # of Proposal.sources
@@ -41,9 +41,10 @@ def needs_of(sources: Sequence[GuessingDrafter]) -> Needs:
     )
 
 
-def offsets_of(sources: Sequence[GuessingDrafter]) -> list[int]:
-    """Return the first bit of each source."""
-    return [0, *accumulate(len(source.needs.sources) for source in sources)][:-1]
+def bits_of(sources: Sequence[GuessingDrafter]) -> list[range]:
+    """Return the bits of each source in Proposal.sources."""
+    ends = [0, *accumulate(len(source.needs.sources) for source in sources)]
+    return [range(low, high) for low, high in pairwise(ends)]
 
 
 class MergedDrafter:
@@ -70,7 +71,7 @@ class MergedDrafter:
         # Rows with a temperature are other texts, so what is made of the sources there is learned apart.
         names = ["+".join(source.needs.sources) for source in sources]
         self.pools = {False: Pool(names), True: Pool(names)}
-        self._offsets = offsets_of(sources)
+        self._bits = bits_of(sources)
         self._width = width
         self._node_cost = node_cost
         self._is_coupled = is_coupled
@@ -110,7 +111,7 @@ class MergedDrafter:
             return None
         noise = coupling_of(batch, index) if self._is_coupled else None
         pool = self.pools[not batch.sampling[index].params.is_greedy]
-        merged = MergedGuesses(found, self._offsets, pool, noise)
+        merged = MergedGuesses(found, self._bits, pool, noise)
         self._asked[int(batch.rows[index])] = merged
         return merged
 
@@ -125,10 +126,11 @@ class MergedGuesses:
     """The blend of several guesses about one row."""
 
     def __init__(
-        self, sources: Sequence[Guesses | None], offsets: Sequence[int], pool: Pool, noise: Coupling | None
+        self, sources: Sequence[Guesses | None], bits: Sequence[range], pool: Pool, noise: Coupling | None
     ) -> None:
+        """Blend sources, each with the range of its bits in Proposal.sources."""
         self._sources = sources
-        self._offsets = offsets
+        self._bits = bits
         self._pool = pool
         self._noise = noise
         self._blends: dict[tuple[int, ...], Blend] = {}
@@ -167,11 +169,11 @@ class MergedGuesses:
         path, states = _place(state)
         blend = self._blends.get(path)
         bits = 0
-        for source, at, offset, said in zip(
-            self._sources, states, self._offsets, blend.told if blend else (), strict=False
-        ):
-            if source is not None and at is not None and said and token in said:
-                bits |= source.source_of(at, token) << offset
+        for place, said in enumerate(blend.told if blend is not None else ()):
+            if said and token in said:
+                source, own = self._sources[place], self._bits[place]
+                # Whoever has one bit only need not be asked which.
+                bits |= (1 if len(own) == 1 or source is None else source.source_of(states[place], token)) << own[0]
         return bits
 
     def learn(self, tokens: Sequence[int]) -> None:

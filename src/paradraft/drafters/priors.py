@@ -40,9 +40,35 @@ class Weights:
 # A source that nothing is known of yet is believed as it is when alone, and half of it beside others.
 _UNKNOWN = SourceWeights(0.6, 0.4, 0.5, -0.8, 0.6, 0.4)
 _ALONE = SourceWeights(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-_DEPTH = (0.0, 0.0, 0.0, 0.0)
+_DEPTH = [0.0] * DEPTHS
 
-_FITTED: Mapping[tuple[str, ...], Weights] = MappingProxyType({})
+# By the names of the sources in alphabetical order.
+_FITTED: Mapping[tuple[str, ...], Weights] = MappingProxyType(
+    {
+        ("recent", "suffix+shared", "table"): Weights(
+            [
+                SourceWeights(0.54, 0.62, 0.71, -0.62, 0.69, 0.28),
+                SourceWeights(0.55, 0.30, 0.41, -0.40, 0.39, 0.38),
+                SourceWeights(0.67, 0.26, 0.48, -0.93, 0.60, 0.67),
+            ],
+            [0.55, 0.53, 0.5, 0.5],
+        ),
+        ("recent", "table"): Weights(
+            [
+                SourceWeights(0.85, 0.79, 0.98, -0.81, 1.04, 0.31),
+                SourceWeights(0.66, 0.07, 0.46, -1.20, 0.58, 0.89),
+            ],
+            [0.7, 0.7, 0.6, 0.7],
+        ),
+        ("suffix+shared", "table"): Weights(
+            [
+                SourceWeights(1.07, 1.30, 1.02, -1.15, 1.07, 0.81),
+                SourceWeights(0.68, 0.17, 0.51, -0.75, 0.59, 0.59),
+            ],
+            [0.45, 0.4, 0.35, 0.4],
+        ),
+    }
+)
 
 
 def prior_of(names: Sequence[str]) -> Weights:

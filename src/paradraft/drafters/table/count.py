@@ -59,7 +59,11 @@ def count_table(
     while max_bytes is not None and sum(order.num_bytes for order in made) > max_bytes:
         at = _next_to_shrink(made, least)
         least[at] += 1
-        made[at] = _order(pairs[at], least[at], vocab_size)
+        # A longer context is never kept where its end is not, so that a lookup may stop at the first miss.
+        for longer in range(at, len(made)):
+            if longer == at or least[longer] < least[at]:
+                least[longer] = least[at]
+                made[longer] = _order(pairs[longer], least[longer], vocab_size)
     return Table(vocab_size=vocab_size, num_tokens=int(is_counted.sum()), orders=tuple(made), origin=origin or Origin())
 
 
@@ -157,10 +161,10 @@ def _check(orders: Sequence[int], min_counts: Sequence[int], max_bytes: int | No
         raise ConfigError(
             f"orders={list(orders)} cannot be counted.", remedy=f"Use rising lengths from 1 to {MAX_ORDER}."
         )
-    if len(min_counts) != len(orders) or min(min_counts) < 1:
+    if len(min_counts) != len(orders) or min(min_counts) < 1 or list(min_counts) != sorted(min_counts):
         raise ConfigError(
             f"min_counts={list(min_counts)} does not fit orders={list(orders)}.",
-            remedy="Give a count of at least 1 for each order.",
+            remedy="Give a count of at least 1 for each order, none below the one before.",
         )
     if max_bytes is not None and max_bytes < SMALLEST:
         raise ConfigError(f"max_bytes={max_bytes} holds no table.", remedy=f"Use at least {SMALLEST}, or leave it out.")

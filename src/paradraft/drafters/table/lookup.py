@@ -14,6 +14,8 @@ from paradraft.drafters.guesses import MAX_SHARES
 from paradraft.drafters.table.layout import FACTORS, MARK_BITS, MASK, Order, Table
 from paradraft.drafters.table.overlay import TenantCounts
 
+_Found = tuple[tuple[float, ...], int, list[int], list[int]]  # discounts, total, continuations, counts
+_MARK_MASK = 2**MARK_BITS - 1
 _ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
 
 
@@ -30,6 +32,16 @@ class _Finder:
         self.heads, self.marks, self.totals = order.heads.data, order.marks.data, order.totals.data
         self.begins, self.tokens, self.counts = order.begins.data, order.tokens.data, order.counts.data
 
+    def find(self, key: int) -> tuple[int, list[int], list[int]]:
+        """Return how often a context was seen, and its continuations with their counts."""
+        bucket, mark = key >> self.shift, (key >> self.mark_shift) & _MARK_MASK
+        marks = self.marks
+        for at in range(self.heads[bucket], self.heads[bucket + 1]):
+            if marks[at] == mark:
+                begin, end = self.begins[at], self.begins[at + 1]
+                return self.totals[at], self.tokens[begin:end].tolist(), self.counts[begin:end].tolist()
+        return 0, [], []
+
 
 class TableLookup:
     """A table that can be asked what comes after a context."""
@@ -37,26 +49,19 @@ class TableLookup:
     def __init__(self, table: Table) -> None:
         self.longest = max((order.length for order in table.orders), default=0)
         self.lengths = tuple(order.length for order in table.orders)
-        self._finders = [_Finder(order) for order in reversed(table.orders)]
-        self._parts = tuple(zip((0, *self.lengths), self.lengths, strict=False))
+        self._finders = [_Finder(order) for order in table.orders]
 
     def shares(self, context: Sequence[int], learned: TenantCounts | None) -> dict[int, float]:
         """Return token -> chance after a context, its newest token first; learned counts are added to the table's."""
-        keys = self.keys(context)
         shares: dict[int, float] = {}
         mass = 1.0
-        for finder, key in zip(self._finders[len(self._finders) - len(keys) :], reversed(keys), strict=True):
-            total, tokens, counts = _found(finder, key)
-            if learned is not None:
-                total, tokens, counts = learned.add_to(finder.length, key, total, tokens, counts)
-            if not total:
-                continue
-            used, discounts = 0.0, finder.discounts
+        for discounts, total, tokens, counts in reversed(self._found(context, learned)):
+            used, scale = 0.0, 1.0 / total
             for token, count in zip(tokens, counts, strict=True):
-                part = (count - discounts[count if count < 3 else 3]) / total
+                part = (count - discounts[count if count < 3 else 3]) * scale
                 used += part
                 shares[token] = shares.get(token, 0.0) + mass * part
-            mass *= max(1.0 - used, 0.0)
+            mass *= 1.0 - used
             if mass < _ENOUGH:
                 break
         if len(shares) > MAX_SHARES:
@@ -64,25 +69,25 @@ class TableLookup:
             return {token: shares[token] for token in best}
         return shares
 
-    def keys(self, context: Sequence[int]) -> list[int]:
-        """Return the key of each context that is long enough, the shortest first."""
-        keys: list[int] = []
-        key = 0
-        for begin, end in self._parts:
-            if end > len(context):
+    def _found(self, context: Sequence[int], learned: TenantCounts | None) -> list[_Found]:
+        """Return what is known of each length of the context, the shortest first.
+
+        Where a context was never seen, no longer one was, so the first miss ends the search.
+        """
+        found: list[_Found] = []
+        key, done = 0, 0
+        for finder in self._finders:
+            length = finder.length
+            if length > len(context):
                 break
-            for place in range(begin, end):
-                key += context[place] * FACTORS[place]
-            keys.append(key & MASK)
-        return keys
-
-
-def _found(finder: _Finder, key: int) -> tuple[int, list[int], list[int]]:
-    """Return how often a context was seen, and its continuations with their counts."""
-    bucket, mark = key >> finder.shift, (key >> finder.mark_shift) & (2**MARK_BITS - 1)
-    marks = finder.marks
-    for at in range(finder.heads[bucket], finder.heads[bucket + 1]):
-        if marks[at] == mark:
-            begin, end = finder.begins[at], finder.begins[at + 1]
-            return finder.totals[at], finder.tokens[begin:end].tolist(), finder.counts[begin:end].tolist()
-    return 0, [], []
+            while done < length:
+                key += context[done] * FACTORS[done]
+                done += 1
+            key &= MASK
+            total, tokens, counts = finder.find(key)
+            if learned is not None:
+                total, tokens, counts = learned.add_to(length, key, total, tokens, counts)
+            if not total:
+                break
+            found.append((finder.discounts, total, tokens, counts))
+        return found

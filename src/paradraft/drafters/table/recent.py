@@ -1,6 +1,6 @@
 """Guesses from counts of the row's own text: what it went on with after its last 1, 2, ... tokens.
 
-A cache model (Kuhn and De Mori, 1990). Suffix decoding asks the few latest occurrences of the longest match; this counts
+A cache model (Kuhn and De Mori, 1990). Suffix decoding asks the latest occurrences of the longest match; this counts
 all of them at every length, and the two together know more than either.
 """
 
@@ -99,13 +99,9 @@ class RecentGuesses:
     def shares(self, state: State) -> dict[int, float]:
         """Return the chances after a context; longer contexts first, each for what the longer ones leave."""
         assert isinstance(state, tuple)
-        counts = self.counts
         shares: dict[int, float] = {}
         mass = 1.0
-        for length in _FALLING:
-            seen = counts.get(state[:length]) if length <= len(state) else None
-            if seen is None:
-                continue
+        for seen in reversed(self._found(state)):
             scale, used = 1.0 / sum(seen.values()), 0.0
             for token, count in seen.items():
                 part = (count - _DISCOUNTS[count if count < 3 else 3]) * scale
@@ -119,6 +115,16 @@ class RecentGuesses:
             return {token: shares[token] for token in best}
         return shares
 
+    def _found(self, context: tuple[int, ...]) -> list[dict[int, int]]:
+        """Return the counts after each length of a context, the shortest first, up to the first that was not seen."""
+        found: list[dict[int, int]] = []
+        for length in LENGTHS:
+            seen = self.counts.get(context[:length])
+            if seen is None or length > len(context):
+                break
+            found.append(seen)
+        return found
+
     def descend(self, state: State, token: int) -> State | None:
         """Return the context one token further."""
         assert isinstance(state, tuple)
@@ -128,9 +134,6 @@ class RecentGuesses:
         """Return the bit of the text if the token followed the context's last one."""
         assert isinstance(state, tuple)
         return int(token in self.counts.get(state[:1], ()))
-
-
-_FALLING = LENGTHS[::-1]
 
 
 def _count(counts: Counts, words: Sequence[int], first: int) -> None:
