@@ -20,7 +20,9 @@ LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 FENCE = re.compile(r"```.*?```", re.DOTALL)
-COMMAND = re.compile(r"paradraft ((?:models )?[a-z]+)")
+ROOT_COMMAND = typer.main.get_command(app)
+GROUPS = {name: command for name, command in ROOT_COMMAND.commands.items() if hasattr(command, "commands")}
+COMMAND = re.compile(rf"paradraft ((?:(?:{'|'.join(GROUPS)}) )?[a-z]+)")
 OPTION = re.compile(r"--[a-z][a-z-]+")
 KNOWN_DIRECTORIES = {entry.name for entry in ROOT.iterdir() if entry.is_dir()} | {
     entry.name for entry in PACKAGE.iterdir() if entry.is_dir()
@@ -66,8 +68,7 @@ def test_class_names_in_code_marks_exist(path):
 
 def commands() -> dict[str, set[str]]:
     """Return each command with its options."""
-    root = typer.main.get_command(app)
-    groups = {"": root, "models ": root.commands["models"]}
+    groups = {"": ROOT_COMMAND, **{f"{name} ": group for name, group in GROUPS.items()}}
     return {
         prefix + name: {
             option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)

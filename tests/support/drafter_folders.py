@@ -62,13 +62,18 @@ def drafter(method: str, seed: int = 0, **changes: object) -> Weights:
     config = drafter_config(method, **changes)
     generator = torch.Generator().manual_seed(seed)
     wanted = wanted_tensors(config)
-    shapes = {**wanted.required, **({"norm.weight": (WIDTH,)} if method == "medusa" else {})}
+    shapes = {**wanted.required, **({"norm.weight": (config.hidden_size,)} if method == "medusa" else {})}
     state = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
     if config.is_reduced:
-        kept = torch.randperm(VOCAB, generator=generator)[: config.draft_vocab_size]
-        vocabulary = DraftVocabulary.of(kept, VOCAB)
+        kept = torch.randperm(config.vocab_size, generator=generator)[: config.draft_vocab_size]
+        vocabulary = DraftVocabulary.of(kept, config.vocab_size)
         state |= {"d2t": vocabulary.d2t, "t2d": vocabulary.t2d}
     return Weights(config, state)
+
+
+def full_drafter(method: str, *, vocab_size: int = VOCAB, **changes: object) -> Weights:
+    """Return a small drafter of the whole vocabulary."""
+    return drafter(method, vocab_size=vocab_size, draft_vocab_size=vocab_size, **changes)
 
 
 def facts(**changes: object) -> TargetFacts:

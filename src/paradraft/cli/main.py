@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from paradraft import __version__
 from paradraft.cli import bench, compare, demo, doctor, exactness, generate
+from paradraft.cli.drafters import drafters
 from paradraft.cli.examples import shown
 from paradraft.cli.models import models
 from paradraft.cli.train import train
@@ -50,6 +51,7 @@ app.command(epilog=shown(*compare.EXAMPLES))(compare.compare)
 app.command(epilog=shown(*exactness.EXAMPLES))(exactness.exactness)
 app.add_typer(models, name="models")
 app.add_typer(train, name="train")
+app.add_typer(drafters, name="drafters")
 
 
 def _print_version(wanted: bool) -> None:

@@ -61,10 +61,15 @@ class Card:
     licence: str = ""
 
 
+def plain_card(card: Card) -> dict[str, object]:
+    """Return a card as its file has it."""
+    plain = replace(card, training=dict(card.training), acceptance=dict(card.acceptance))
+    return {"version": VERSION, **asdict(plain)}
+
+
 def write_card(path: Path, card: Card) -> None:
     """Write a card as JSON."""
-    plain = replace(card, training=dict(card.training), acceptance=dict(card.acceptance))
-    text = json.dumps({"version": VERSION, **asdict(plain)}, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain_card(card), indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 

@@ -41,7 +41,10 @@ CONFIG = "config.json"
 class Weighted(Protocol):
     """A network, or a folder that was read."""
 
-    config: NetConfig
+    @property
+    def config(self) -> NetConfig:
+        """Return what it is."""
+        ...
 
     def state_dict(self) -> Mapping[str, Tensor]:
         """Return its tensors by name."""

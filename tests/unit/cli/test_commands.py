@@ -13,6 +13,7 @@ from support.fake_llm import FakeLLM, fake_peer
 COMMANDS = [
     [], ["generate"], ["demo"], ["bench"], ["doctor"], ["compare"], ["exactness"],
     ["models"], ["models", "list"], ["models", "pull"], ["models", "path"], ["models", "export"],
+    ["drafters"], ["drafters", "show"], ["drafters", "check"], ["drafters", "export"],
 ]  # fmt: skip
 
 
