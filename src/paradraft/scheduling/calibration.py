@@ -172,9 +172,10 @@ class OnlineCalibration:
         while self._num_nodes - len(self._rounds[0][0].tokens) > _WINDOW:
             self._num_nodes -= len(self._rounds.popleft()[0].tokens)
         if self._num_new >= (_REFIT_EVERY if self._num_fits else _FIRST_FIT) and self._num_nodes >= MIN_NODES:
-            self._num_fits += 1
             self._num_new = 0
-            self.current = fit_calibration(self.remembered(), near=self.temperatures, dataset="served rounds")
+            near = self.temperatures if self._num_fits else None
+            self._num_fits += 1
+            self.current = fit_calibration(self.remembered(), near=near, dataset="served rounds")
 
     def remembered(self) -> Families:
         """Return the nodes that the calibration rests on."""

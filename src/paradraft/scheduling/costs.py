@@ -6,6 +6,7 @@ MAX_TOKENS = 64  # larger passes are prefill, where no draft length is decided
 NODE_COST = 0.05  # before measurements: of a plain pass, for each node
 DRAFT_COST = 0.05  # before measurements: of a pass over one token, for feeding more than one at all
 MEMORY = 0.98  # weight of the past per pass: machines change speed
+DRAFT_MEMORY = 0.9  # the same for drafting, which also changes with the length of the texts
 MIN_SPREAD = 0.5  # variance of the pass sizes that a slope can be read from
 
 
@@ -75,8 +76,8 @@ class DraftCosts:
 
     def __init__(self) -> None:
         self._depths: set[int] = set()
-        self._idle = _Line()
-        self._drafting = _Line()
+        self._idle = _Line(DRAFT_MEMORY)
+        self._drafting = _Line(DRAFT_MEMORY)
 
     def observe(self, depth: int, seconds: float) -> None:
         """Learn that proposing for a decoding batch whose deepest draft may have this depth (0: none) took so long."""
@@ -97,7 +98,8 @@ class DraftCosts:
 class _Line:
     """A line by least squares, in which old points fade."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: float = MEMORY) -> None:
+        self._memory = memory
         self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
 
     @property
@@ -116,11 +118,11 @@ class _Line:
         return max((self._products / self._weight - mean_tokens * self._seconds / self._weight) / spread, 0.0)
 
     def add(self, tokens: int, seconds: float) -> None:
-        self._weight = MEMORY * self._weight + 1.0
-        self._tokens = MEMORY * self._tokens + tokens
-        self._seconds = MEMORY * self._seconds + seconds
-        self._squares = MEMORY * self._squares + tokens * tokens
-        self._products = MEMORY * self._products + tokens * seconds
+        self._weight = self._memory * self._weight + 1.0
+        self._tokens = self._memory * self._tokens + tokens
+        self._seconds = self._memory * self._seconds + seconds
+        self._squares = self._memory * self._squares + tokens * tokens
+        self._products = self._memory * self._products + tokens * seconds
 
     def at(self, tokens: int) -> float:
         mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight

@@ -9,6 +9,7 @@ from paradraft.scheduling.acceptance import Profile, RowRecord, cumulative
 from paradraft.scheduling.costs import NODE_COST, DraftCosts, PassCosts
 
 PROBE_EVERY = 16  # rounds a row stays plain before it may draft again
+MOST_DOUBLINGS = 3  # of that, one for each probe that fails
 MIN_GAIN = 1.02  # drafting must promise this much over plain decoding
 SWITCH_GAIN = 0.03  # tokens per pass that another depth must promise over the one in use
 COOLDOWN = 4  # rounds a depth is kept
@@ -97,7 +98,8 @@ class AdaptiveLength:
     What a level is worth follows from the row's record and from the acceptance by position that all rows share
     (acceptance.py); what it costs, from measured passes and proposals. A depth is kept for COOLDOWN rounds, and then
     left only for one that is clearly better, so that a load that comes and goes does not make it swing. Rows whose best
-    depth is 0 are tried again now and then, unless the pass is so full that even perfect drafts would not pay.
+    depth is 0 are tried again now and then, ever more seldom while that fails, unless the pass is so full that even
+    perfect drafts would not pay.
     """
 
     def __init__(self, *, gamma: int, nodes: int, costs: PassCosts, drafting: DraftCosts | None = None) -> None:
@@ -126,7 +128,9 @@ class AdaptiveLength:
         """Count the tested levels: the accepted ones, and the first refused one."""
         if drafted:
             tested = min(accepted + 1, drafted)
-            self._row(row).record.count(tested=tested, stood=accepted)
+            state = self._row(row)
+            state.record.count(tested=tested, stood=accepted)
+            state.note_probe()
             self._profile.count(tested=tested, stood=accepted)
 
     def prices(self, num_tokens: int) -> tuple[float, float]:
@@ -143,10 +147,13 @@ class AdaptiveLength:
         return self._rows[row]
 
     def _could_pay(self, widest: Length, others: Others) -> bool:
-        rates = self._rates(cumulative([1.0] * widest.depth), widest, others)
+        # What drafting takes is not asked here: while nobody drafts nobody would learn that it takes less by now.
+        rates = self._rates(cumulative([1.0] * widest.depth), widest, others, is_drafting_free=True)
         return rates is None or max(rates) > rates[0]
 
-    def _rates(self, survival: list[float], widest: Length, others: Others) -> list[float] | None:
+    def _rates(
+        self, survival: list[float], widest: Length, others: Others, *, is_drafting_free: bool = False
+    ) -> list[float] | None:
         """Return tokens per plain pass' time by depth from 0, which gets an edge; None before costs are known."""
         fed = others.tokens + 1
         plain = self._costs.seconds(fed)
@@ -157,7 +164,7 @@ class AdaptiveLength:
         for depth, chance in enumerate(survival, start=1):
             expected += chance
             # All rows draft in one go, so each bears its part of that.
-            drafting = self._drafting.seconds(depth) / (others.rows + 1)
+            drafting = 0.0 if is_drafting_free else self._drafting.seconds(depth) / (others.rows + 1)
             seconds = (self._costs.seconds(fed + _num_nodes(widest, depth)) or plain) + drafting
             rates.append(expected * plain / seconds)
         return rates
@@ -176,6 +183,8 @@ class _Row:
         self._depth: int | None = None
         self._age = 0
         self._plain_rounds = 0
+        self._is_probing = False
+        self._num_failed = 0
 
     def settle(self, rates: list[float]) -> int:
         """Return the depth to use: the one in use, or the best one if that is clearly better."""
@@ -187,11 +196,19 @@ class _Row:
         if best != kept:
             self._age = 0
         self._depth = best
+        if best:
+            self._num_failed = 0
         return best
 
     def _holds(self, best: float, kept: float) -> bool:
         return self._age <= COOLDOWN or best <= kept + SWITCH_GAIN
 
     def is_due_for_probe(self) -> bool:
-        self._plain_rounds = (self._plain_rounds + 1) % PROBE_EVERY
-        return self._plain_rounds == 0
+        self._plain_rounds = (self._plain_rounds + 1) % (PROBE_EVERY << min(self._num_failed, MOST_DOUBLINGS))
+        self._is_probing = self._plain_rounds == 0
+        return self._is_probing
+
+    def note_probe(self) -> None:
+        """Count a probe as failed until the depth says otherwise."""
+        self._num_failed += self._is_probing
+        self._is_probing = False

@@ -13,6 +13,7 @@ from paradraft.scheduling.length import ALONE, Length, LengthPolicy, Others
 
 MEMORY = 0.95  # weight of a row's past per round, rounds at rest included
 GOOD_WILL = 1.0  # tokens that a new row's drafts may lose
+MOST_CREDIT = 5.0  # tokens that drafts may lose after a good time
 REST = 16  # rounds a row stays plain; twice as many after each trial that fails
 LONGEST_REST = 256
 TRIAL = 2  # rounds of a trial
@@ -87,7 +88,7 @@ class _Ledger:
     _trial: int = 0  # rounds of a trial to come
 
     def book(self, gained: float, spent: float) -> None:
-        self.balance = MEMORY * self.balance + gained - spent
+        self.balance = min(MEMORY * self.balance + gained - spent, MOST_CREDIT)
         if self._trial:
             self._trial -= 1
         if self.balance >= 0.0:
