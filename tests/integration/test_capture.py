@@ -198,6 +198,21 @@ def test_a_capture_killed_in_any_write_goes_on_to_the_same_result(
     assert contents(tmp_path) == contents(whole)
 
 
+def test_disk_use_is_foretold_within_five_percent_by_the_first_shard(
+    tmp_path: Path, whole: Path, llm: LLM, recorder: Recorder
+) -> None:
+    plan = plan_of(llm)
+    run = Capture(plan, Speaker(llm), recorder, ShardWriter(tmp_path, plan.manifest()))
+    foretold: list[int | None] = []
+    run.run(lambda done, total: foretold.append(run.projected_bytes()))
+    assert foretold[0] is None
+    files = [*tmp_path.glob("taps_*"), *tmp_path.glob("shard_*")]
+    real = sum(path.stat().st_size for path in files)
+    assert foretold[1] is not None
+    assert abs(foretold[1] - real) < 0.05 * real
+    assert foretold[-1] == ShardReader(tmp_path).manifest.num_tokens * plan.bytes_per_token
+
+
 def test_two_processes_share_a_capture_and_give_the_same_result(
     tmp_path: Path, whole: Path, llm: LLM, recorder: Recorder
 ) -> None:

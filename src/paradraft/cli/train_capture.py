@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -118,7 +118,7 @@ def _capture(folder: Path, prepared: _Prepared, wanted: CaptureOptions) -> Captu
         run = Capture(plan, llm, recorder, writer, prepared.share)
         with _counting("Writing own turns") as progress:
             run.write_turns(progress)
-        with _counting("Capturing") as progress:
+        with _counting("Capturing", run.projected_bytes) as progress:
             return run.run(progress)
 
 
@@ -202,17 +202,26 @@ def _announce(plan: CapturePlan, needed: int) -> None:
 
 
 @contextmanager
-def _counting(label: str) -> Iterator[Progress]:
-    """Show a bar where there is a terminal, and else a line for each step, for runs of hours in the background."""
+def _counting(label: str, projected: Callable[[], int | None] | None = None) -> Iterator[Progress]:
+    """Show a bar where there is a terminal, and else a line for each step, for runs of hours in the background.
+
+    projected: bytes that the run will take in the end, told once as soon as they are known.
+    """
     from paradraft.cli.console import err
     from paradraft.cli.progress import counting
 
     with counting(label) as bar:
+        is_told = projected is None
 
         def report(done: int, total: int) -> None:
+            nonlocal is_told
             bar(done, total)
             if not err().is_terminal:
                 err().print(f"{label}: {done}/{total}")
+            num_bytes = None if is_told or projected is None else projected()
+            if num_bytes is not None:
+                err().print(f"By what is there, tokens with taps will take {num_bytes / 1e9:.2f} GB in the end.")
+                is_told = True
 
         yield report
 

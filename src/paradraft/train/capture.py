@@ -70,6 +70,7 @@ class Capture:
         self._turns = OwnTurns(writer.folder / "turns", plan.options)
         self._left_out: Counter[str] = Counter()
         self._num_answered = 0
+        self._num_questions = 0
 
     def write_turns(self, progress: Progress = unwatched) -> None:
         """Let the target write the turns that are missing, as the first part of the work; progress counts files."""
@@ -82,12 +83,21 @@ class Capture:
         """
         begun = time.perf_counter()
         questions = self._questions()
+        self._num_questions = len(questions)
         size = self._plan.options.unit
         damaged = self._writer.listed() - self._writer.finished()
         count = -(-len(questions) // size)
         for number in self._share.missing(count, lambda at: at in self._writer.listed() - damaged, progress):
             self._writer.write(number, self._answer(questions[number * size : (number + 1) * size]))
         return self._report(time.perf_counter() - begun)
+
+    def projected_bytes(self) -> int | None:
+        """Return what taps and ids will take in the end, by the conversations there are; None if there are none."""
+        manifest = read_manifest(self._writer.folder)
+        count = sum(shard.num_sequences for shard in manifest.shards)
+        if not count:
+            return None
+        return manifest.num_tokens * self._num_questions // count * self._plan.bytes_per_token
 
     def _questions(self) -> list[_Question]:
         """Return all prompts in the order of their shards; the same for every run of the plan."""
