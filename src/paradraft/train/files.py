@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from paradraft.core.errors import ModelError
+
+_ABANDONED = 3600.0  # seconds; no file takes that long to write
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -49,10 +52,11 @@ def folder_error(path: Path, error: OSError) -> ModelError:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed runs left half written. Nobody else may be writing there."""
+    """Remove what killed runs left half written: files that nobody has added to for an hour."""
     for partial in folder.glob(".*.partial-*"):
         with suppress(OSError):
-            partial.unlink()
+            if time.time() - partial.stat().st_mtime > _ABANDONED:
+                partial.unlink()
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray, ints
 from paradraft.hub.locks import exclusive
+from paradraft.train.files import sweep
 from paradraft.train.manifest import FILE, Manifest, ShardEntry, read_manifest, write_manifest
 from paradraft.train.shard_files import (
     Captured,
@@ -48,6 +49,7 @@ class ShardWriter:
                 read_manifest(folder).require_same(manifest, folder)
             else:
                 write_manifest(folder, replace(manifest, shards=()))
+        sweep(folder)
 
     def finished(self) -> frozenset[int]:
         """Return the numbers of the shards that are there and sound; damaged ones count as missing."""

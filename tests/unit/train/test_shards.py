@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,8 +226,11 @@ def test_taps_too_large_for_half_precision_are_saturated_and_counted(tmp_path: P
     assert ShardWriter(tmp_path, MANIFEST).write(0, [large]).num_saturated == 2
 
 
-def test_half_written_files_of_killed_runs_are_swept(tmp_path: Path) -> None:
-    (tmp_path / ".taps_0001.safetensors.partial-99").write_bytes(b"x")
-    (tmp_path / "keep").write_bytes(b"x")
-    files.sweep(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["keep"]
+def test_half_written_files_of_killed_runs_are_swept_and_those_of_running_ones_stay(tmp_path: Path) -> None:
+    dead, alive = tmp_path / ".taps_0001.safetensors.partial-99", tmp_path / ".taps_0002.safetensors.partial-98"
+    for path in (dead, alive):
+        path.write_bytes(b"x")
+    os.utime(dead, (0, 0))
+    ShardWriter(tmp_path, MANIFEST)
+    assert not dead.exists()
+    assert alive.exists()
