@@ -15,10 +15,11 @@ from paradraft.kv.pages import PageCache
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.device import choose_device, choose_dtype
 from paradraft.models.load import LoadedModel
-from paradraft.models.tables import Tables, read_tables
+from paradraft.models.tables import Tables, read_final_norm, read_tables
 from paradraft.nets.build import restore_net
 from paradraft.nets.facts import facts_of
 from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder
+from paradraft.nets.medusa import MedusaNet
 from paradraft.nets.serve import serve_net
 from paradraft.nets.serving import ServingPlace
 from paradraft.verify.rules import Rule
@@ -62,6 +63,8 @@ def build_network_drafter(
     state = fitted.state
     tables = _tables(fitted, target)
     net = restore_net(fitted.config, state, tables.embedding, tables.head)
+    if isinstance(net, MedusaNet) and "norm.weight" not in state:  # public checkpoints leave it to the target
+        net.use_final_norm(read_final_norm(target.identity))
     network = serve_net(net, _place(config, target))
     resources.callback(network.close)
     limits = target.target.limits

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from paradraft.core.errors import ModelError
 from paradraft.models.checkpoint import Source, open_checkpoint
-from paradraft.models.decoder_weights import EMBEDDING, HEAD
+from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD
 from paradraft.models.load import ModelIdentity
 
 
@@ -34,3 +34,15 @@ def read_tables(identity: ModelIdentity) -> Tables:
         )
     embedding = weights[EMBEDDING]
     return Tables(embedding=embedding, head=weights.get(HEAD, embedding))
+
+
+def read_final_norm(identity: ModelIdentity) -> Tensor:
+    """Return the weight [d] of a loaded model's last norm; raise ModelError if it calls it otherwise."""
+    source = Source(name=identity.name, path=identity.path, revision=identity.revision)
+    weights = open_checkpoint(source).weights
+    if FINAL_NORM not in weights:
+        raise ModelError(
+            f"{identity.name} has no tensor {FINAL_NORM}, and the drafter reads what is behind that norm.",
+            remedy="Use a model of the llama family, or a drafter that brings norm.weight along.",
+        )
+    return weights[FINAL_NORM]
