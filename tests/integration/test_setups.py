@@ -10,8 +10,14 @@ import pytest
 
 from paradraft import LLM, SamplingParams
 from paradraft.app import drafters as table
+from paradraft.app.config import Config
 from paradraft.app.drafters import METHODS
-from paradraft.core.errors import AlignmentError
+from paradraft.app.guessers import COMBINING
+from paradraft.core.arrays import ints
+from paradraft.core.errors import AlignmentError, ConfigError, ModelError
+from paradraft.drafters.table.count import CountedText, count_table
+from paradraft.drafters.table.file import write_table
+from paradraft.drafters.table.layout import Origin
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.tiny import write_tiny_model
 
@@ -38,7 +44,7 @@ def move_a_token(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("drafter", [*(name for name in METHODS if name != "none"), "itself"])
+@pytest.mark.parametrize("drafter", [*(name for name in METHODS if name != "none"), *COMBINING, "itself"])
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "block", "recursive"])
 def test_every_method_by_its_name_drafts_accepts_and_changes_nothing(folder: Path, drafter: str, rule: str) -> None:
     named = str(folder) if drafter == "itself" else drafter
@@ -104,3 +110,45 @@ def test_the_start_up_line_counts_the_drafters_memory(folder: Path) -> None:
         extra = llm.engine.drafter.needs.extra_bytes
         assert extra > 3 * 4 * 3 * 48 * 4096
         assert f"drafter model ({extra / 1e6:.0f} MB)" in llm.summary()
+
+
+def counted_on(text: str, folder: Path, **origin: str) -> str:
+    """Write a table that was counted on a text and return its path."""
+    with engine(folder, drafter="none") as llm:
+        ids = llm.tokenizer.encode(text, add_special=False)
+        table = count_table([CountedText(ids=ints(ids))], vocab_size=llm.limits.vocab_size, origin=Origin(**origin))
+    write_table(table, folder.parent / "table.bin")
+    return str(folder.parent / "table.bin")
+
+
+@pytest.mark.parametrize("drafter", ["table", "merged", "ladder"])
+def test_a_table_from_a_file_drafts_from_the_first_token(folder: Path, drafter: str) -> None:
+    with engine(folder, drafter="none") as plain:
+        expected = plain.generate("one two", GREEDY)[0]
+    path = counted_on("one two" + expected.text * 3, folder)
+    options = {"draft_table": path, "draft_sources": ["table"], "adaptive": False, "draft_learned_contexts": 0}
+    with engine(folder, drafter=drafter, **options) as llm:
+        found = llm.generate("one two", GREEDY)[0]
+    assert found.text == expected.text
+    assert found.choices[0].stats.accepted > 0
+
+
+def test_a_table_of_another_tokenizer_is_refused(folder: Path) -> None:
+    with pytest.raises(AlignmentError, match="counted with the tokenizer abc"):
+        engine(folder, drafter="table", draft_table=counted_on("a b", folder, tokenizer_sha256="abc"))
+
+
+def test_a_table_that_is_not_there_is_named(folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"none\.bin"):
+        engine(folder, drafter="merged", draft_table="none.bin")
+
+
+def test_a_source_that_cannot_guess_is_named_with_those_that_can(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'shuffle', which is no source.*ngram, suffix, recent, table"):
+        engine(folder, drafter="merged", draft_sources=["suffix", "shuffle"])
+
+
+@pytest.mark.parametrize("sources", [[], ["suffix", "suffix"], "suffix", [""]])
+def test_lists_of_sources_that_make_no_sense_are_refused(sources: object) -> None:
+    with pytest.raises(ConfigError, match="draft_sources"):
+        Config(draft_sources=sources)

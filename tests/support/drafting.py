@@ -11,10 +11,16 @@ from paradraft.core.ports import Drafter
 from paradraft.core.records import Batch, Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.guard import GuardedDrafter
+from paradraft.drafters.ladder import LadderDrafter
+from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.plain import PlainDrafter
 from paradraft.drafters.suffix import SuffixDrafter
+from paradraft.drafters.table.count import CountedText, count_table
+from paradraft.drafters.table.drafter import TableDrafter
+from paradraft.drafters.table.layout import Table
+from paradraft.drafters.table.recent import RecentDrafter
 from paradraft.drafters.vocabulary import VocabularyMap
 from paradraft.kv.pages import PageCache
 from support.byte_tokenizer import ByteTokenizer
@@ -159,6 +165,25 @@ def _sampled(*branching: int) -> ModelDrafter:
     return build_model_drafter(ModelDrafterOptions(is_sampled=True, branching=branching))
 
 
+def counted_table() -> Table:
+    """Return a table of texts that go round in circles."""
+    phrases = ([9, 31, 4, 17, 8, 40, 22], [5, 50, 33, 12, 61], [22, 40, 8, 17, 4, 31, 9])
+    return count_table([CountedText(ids=ints(phrase * 6)) for phrase in phrases], vocab_size=VOCAB)
+
+
+def build_merged(*, width: int = 4, is_coupled: bool = True) -> MergedDrafter:
+    """Return a merged tree of everything that needs no engine."""
+    sources = [SuffixDrafter(), RecentDrafter(), TableDrafter(counted_table())]
+    network = build_neural_drafter(StubNetwork(DRAFT_LAW))
+    return MergedDrafter([*sources, network], vocab_size=VOCAB, width=width, node_cost=0.0, is_coupled=is_coupled)
+
+
+def build_ladder() -> LadderDrafter:
+    """Return a ladder from a look-up to a network."""
+    sources = [SuffixDrafter(), TableDrafter(counted_table()), build_neural_drafter(StubNetwork(DRAFT_LAW))]
+    return LadderDrafter(sources, vocab_size=VOCAB, costs=[0.0, 0.0, 0.3], node_cost=0.0, is_coupled=True)
+
+
 DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
     {
         "plain": PlainDrafter,
@@ -179,6 +204,13 @@ DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
         "stepped network": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW)),
         "stepped network tree": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW), width=3),
         "sampled stepped network": lambda: build_neural_drafter(SteppedStubNetwork(DRAFT_LAW), is_sampled=True),
+        "coupled suffix tree": lambda: SuffixDrafter(width=3, node_cost=0.0, is_coupled=True),
+        "recent": lambda: RecentDrafter(node_cost=0.0),
+        "table": lambda: TableDrafter(counted_table(), node_cost=0.0),
+        "table tree": lambda: TableDrafter(counted_table(), node_cost=0.0, width=3, is_coupled=True),
+        "merged": build_merged,
+        "merged chain": lambda: build_merged(width=1, is_coupled=False),
+        "ladder": build_ladder,
         "guarded suffix": lambda: GuardedDrafter(SuffixDrafter(), vocab_size=VOCAB),
     }
 )

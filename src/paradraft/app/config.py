@@ -22,8 +22,11 @@ class Config:
     """How an engine is put together.
 
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
-    drafter: none, ngram, suffix, early-exit, a folder with a drafting network, or a model (same forms as model) used as
-    a draft model.
+    drafter: none, ngram, suffix, recent, table, merged, ladder, early-exit, a folder with a drafting network, or a
+    model (same forms as model) used as a draft model.
+    draft_sources: what merged and ladder draw on: ngram, suffix, recent, table and folders with networks.
+    draft_table: file of counted continuations; None: an empty one. draft_learned_contexts: bound on what finished
+    answers add to it while serving, 0: nothing.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
     schedule_verification: then also leave out drafted nodes whose confidence does not pay for them.
@@ -32,6 +35,8 @@ class Config:
     draft_branching: children per node by level for a draft model's tree, () for a chain.
     draft_width: most children per node that a network drafts, 1 for a chain.
     draft_nodes: most nodes of a network's draft, None: gamma.
+    draft_selector: file of a network that finds uncertain positions, where a tree of up to 12 nodes is drafted, or
+    entropy (untrained); draft_threshold: nats above which a position is uncertain, None: the selector's own.
     draft_layers: how many of the target's own first layers draft with early-exit.
     draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
@@ -42,9 +47,14 @@ class Config:
     draft_revision: str | None = None
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
+    draft_sources: tuple[str, ...] = ("suffix", "recent", "table")
+    draft_table: str | None = None
+    draft_learned_contexts: int = 200_000
     draft_width: int = 1
     draft_nodes: int | None = None
     draft_layers: int = 4
+    draft_selector: str | None = None
+    draft_threshold: float | None = None
     draft_calibration: str | None = None
     draft_temperature: float | None = None
     draft_eos_temperature: float | None = None
@@ -71,10 +81,11 @@ class Config:
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
         _check_choice("draft_vocabulary", self.draft_vocabulary, VOCABULARIES)
-        for name in ("draft_temperature", "draft_eos_temperature"):
+        for name in ("draft_temperature", "draft_eos_temperature", "draft_threshold"):
             _check_number(name, getattr(self, name), 100.0, is_optional=True)
         _check_number("alpha", self.alpha, 1.0)
         object.__setattr__(self, "draft_branching", _as_branching(self.draft_branching))
+        object.__setattr__(self, "draft_sources", _as_sources(self.draft_sources))
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
@@ -87,6 +98,7 @@ class Config:
 
 _RANGES = (
     ("gamma", 0, 64),
+    ("draft_learned_contexts", 0, 2**31 - 1),
     ("draft_width", 1, MAX_WIDTH),
     ("draft_nodes", 1, 1024),
     ("draft_layers", 1, 1024),
@@ -100,7 +112,7 @@ _RANGES = (
     ("seed", 0, 2**64 - 1),
 )
 _OPTIONAL = frozenset({"draft_nodes", "threads", "max_model_len", "seed"})
-_OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_calibration")
+_OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_table", "draft_selector", "draft_calibration")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -134,6 +146,16 @@ def _as_branching(value: object) -> tuple[int, ...]:
             remedy=f"Use up to {MAX_DEPTH} whole numbers from 1 to {MAX_WIDTH}, one per level, like [3, 2, 1].",
         )
     return widths
+
+
+def _as_sources(value: object) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, (list, tuple)) else ()
+    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(
+            f"draft_sources={value!r} is not allowed.",
+            remedy='Use a list of different names, like ["suffix", "recent", "table"].',
+        )
+    return names
 
 
 def _check_key(key: str) -> None:

@@ -10,14 +10,13 @@ from operator import mul
 from types import MappingProxyType
 
 from paradraft.app.config import Config
+from paradraft.app.guessers import COMBINING, LOOKUPS, TABLE, build_combined, build_table_drafter, folder_names
 from paradraft.app.networks import Opened, build_network_drafter
 from paradraft.core.errors import ConfigError, ModelError
 from paradraft.core.ports import Drafter
 from paradraft.drafters.candidates import DraftHeat
 from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
-from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.plain import PlainDrafter
-from paradraft.drafters.suffix import SuffixDrafter
 from paradraft.drafters.vocabulary import VocabularyMap, require_same
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
@@ -29,8 +28,7 @@ from paradraft.verify.tree import Shape
 METHODS: Mapping[str, Callable[[Config], Drafter]] = MappingProxyType(
     {
         "none": lambda _: PlainDrafter(),
-        "ngram": lambda _: NgramDrafter(),
-        "suffix": lambda config: SuffixDrafter(shared_tokens=config.suffix_shared_tokens),
+        **LOOKUPS,
     }
 )
 
@@ -48,7 +46,7 @@ class Drafting:
 
 def drafter_names(config: Config) -> tuple[str, ...]:
     """Return every drafter that the configuration names; those that are folders of networks are opened first."""
-    return (config.drafter,)
+    return folder_names(config)
 
 
 def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack, opened: Opened) -> Drafting:
@@ -59,6 +57,11 @@ def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitS
     if config.drafter in opened:
         network = build_network_drafter(opened[config.drafter], config, target, rule, loaded)
         return Drafting(drafter=network, gamma=config.gamma, nodes=config.draft_nodes or config.gamma)
+    if config.drafter in COMBINING:
+        combined, nodes = build_combined(config, target, rule, loaded, opened)
+        return Drafting(drafter=combined, gamma=config.gamma, nodes=nodes)
+    if config.drafter == TABLE:
+        return Drafting(drafter=build_table_drafter(config, target), gamma=config.gamma, nodes=config.gamma)
     if config.drafter in METHODS:
         gamma = 0 if config.drafter == "none" else config.gamma
         return Drafting(drafter=METHODS[config.drafter](config), gamma=gamma, nodes=gamma)
@@ -119,7 +122,7 @@ def _load_draft_model(config: Config) -> LoadedModel:
             page_size=config.page_size,
         )
     except ModelError as error:
-        methods = ", ".join([*METHODS, EARLY_EXIT])
+        methods = ", ".join([*METHODS, TABLE, *COMBINING, EARLY_EXIT])
         raise ModelError(
             f"drafter: {error.problem}", remedy=f"{error.remedy} Methods without weights: {methods}."
         ) from error
