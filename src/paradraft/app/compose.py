@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paradraft.app.config import Config
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
 from paradraft.app.networks import needs_of, open_networks
+from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Drafter, Limits
 from paradraft.drafters.guard import GuardedDrafter
@@ -41,6 +42,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
     use_threads(config.threads)
     rule = make_rule(config.rule, alpha=config.alpha)
     opened = open_networks(drafter_names(config), config) if custom is None else {}
+    selector = open_selector(config, rule)
     with ExitStack() as loaded:
         model = load_model(
             config.model,
@@ -49,13 +51,16 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             device=config.device,
             num_pages=-(-config.kv_tokens // config.page_size),
             page_size=config.page_size,
-            needs=needs_of(opened) if custom is None else custom.needs,
+            needs=with_attention(needs_of(opened) if custom is None else custom.needs, selector),
         )
         loaded.callback(model.target.close)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:
             drafting = build_drafter(config, model, rule, loaded, opened)
+        if selector is not None:
+            shaped, nodes = select_positions(drafting.drafter, selector, config)
+            drafting = replace(drafting, drafter=shaped, nodes=nodes)
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule)),
             model=model,

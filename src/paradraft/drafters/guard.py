@@ -49,6 +49,11 @@ class GuardedDrafter:
         self._rests_until: float | None = None
 
     @property
+    def inner(self) -> Drafter:
+        """Return the drafter behind the wall."""
+        return self._inner
+
+    @property
     def is_resting(self) -> bool:
         """Whether the drafter is left out because it failed too often."""
         return self._rests_until is not None and self._clock() < self._rests_until

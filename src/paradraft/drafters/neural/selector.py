@@ -32,8 +32,15 @@ _DEEP = 8.0  # levels; scales depth to the size of the other features
 class Selector(Protocol):
     """Scores positions."""
 
-    layer: int  # whose attention it reads, counted from 0
-    threshold: float  # nats, above which a position is uncertain
+    @property
+    def layer(self) -> int:
+        """Return whose attention it reads, counted from 0."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """Return the nats above which a position is uncertain."""
+        ...
 
     def expected_surprise(self, features: FloatArray) -> float:
         """Return the surprise in nats to expect at a position with these features [F]."""

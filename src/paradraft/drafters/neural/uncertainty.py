@@ -60,9 +60,8 @@ class UncertaintyDrafter:
         *,
         is_coupled: bool = True,
         node_cost: float | None = None,
-        num_logged: int = 0,
     ) -> None:
-        """Shape inner's guesses; num_logged positions are kept for fitting a selector."""
+        """Shape inner's guesses."""
         layers = tuple(sorted({*inner.needs.entropy_layers, selector.layer}))
         self.needs = replace(inner.needs, entropy_layers=layers, weighs_nodes=True, is_sampled=False)
         self.counts = UncertaintyCounts()
@@ -70,7 +69,7 @@ class UncertaintyDrafter:
         self._selector = selector
         self._is_coupled = is_coupled
         self._node_cost = node_cost
-        self._log: deque[tuple[FloatArray, float]] = deque(maxlen=num_logged)
+        self._log: deque[tuple[FloatArray, float]] = deque(maxlen=0)
         self._rows = RowStates(lambda _batch, _index: _Row())
 
     def propose(self, batch: Batch, plan: Plan) -> Proposal:
@@ -94,6 +93,10 @@ class UncertaintyDrafter:
         """Drop the rows."""
         self._rows.forget(rows)
         self._inner.forget(rows)
+
+    def start_log(self, num_positions: int) -> None:
+        """Keep what a selector is fitted on, of so many positions at most, the latest."""
+        self._log = deque(self._log, maxlen=num_positions)
 
     def take_log(self) -> tuple[FloatArray, FloatArray]:
         """Return and drop the logged positions: features [n, F] and surprises [n] in nats."""

@@ -237,7 +237,8 @@ def test_counts_tell_the_share_of_nodes_at_uncertain_positions_and_what_stood() 
 
 
 def test_logged_positions_are_features_with_the_surprise_that_came() -> None:
-    drafter = UncertaintyDrafter(PathDrafter(num_sure=1), Watching(), node_cost=0.0, num_logged=100)
+    drafter = UncertaintyDrafter(PathDrafter(num_sure=1), Watching(), node_cost=0.0)
+    drafter.start_log(100)
     batch, proposal = unsure_after_a_step(drafter)
     drafter.observe(batch, proposal, scores_of(batch, proposal), verdict_of(([0], [1, 6])))
     features, surprises = drafter.take_log()
@@ -249,7 +250,9 @@ def test_logged_positions_are_features_with_the_surprise_that_came() -> None:
 
 def test_a_log_is_bounded_and_off_by_default() -> None:
     for num_logged, expected in ((0, 0), (5, 5)):
-        drafter = UncertaintyDrafter(PathDrafter(num_sure=1), Watching(), node_cost=0.0, num_logged=num_logged)
+        drafter = UncertaintyDrafter(PathDrafter(num_sure=1), Watching(), node_cost=0.0)
+        if num_logged:
+            drafter.start_log(num_logged)
         for _ in range(6):
             batch, proposal = unsure_after_a_step(drafter)
             drafter.observe(batch, proposal, scores_of(batch, proposal), verdict_of(([0], [1, 6])))
