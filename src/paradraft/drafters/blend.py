@@ -19,7 +19,7 @@ from paradraft.drafters.priors import DEPTHS, Weights, prior_of
 
 Told = Sequence["dict[int, float] | None"]  # what each source says of one place, None or {} where it is silent
 
-FAINTEST = 0.008  # a share below counts as not named
+FAINTEST = 0.02  # a share below counts as not named
 LEAST_REST = 1e-3
 RATE, RATE_HALVED, LEAST_RATE = 0.03, 2000.0, 0.004  # of learning: at first, after how many steps, and at last
 PULL = 2e-5  # towards the prior, per step

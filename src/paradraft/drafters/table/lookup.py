@@ -14,9 +14,10 @@ from paradraft.drafters.guesses import MAX_SHARES
 from paradraft.drafters.table.layout import FACTORS, MARK_BITS, MASK, Order, Table
 from paradraft.drafters.table.overlay import TenantCounts
 
-_Found = tuple[tuple[float, ...], int, list[int], list[int]]  # discounts, total, continuations, counts
+_Found = tuple[float, list[tuple[int, float]]]  # what a context leaves to shorter ones; its tokens and their parts
 _MARK_MASK = 2**MARK_BITS - 1
 _ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
+_MAX_KNOWN = 20_000  # contexts of one order whose parts are kept at hand, at most about 20 MB
 
 
 class _Finder:
@@ -31,6 +32,23 @@ class _Finder:
         # Single entries of a memoryview are read several times faster than those of an array.
         self.heads, self.marks, self.totals = order.heads.data, order.marks.data, order.totals.data
         self.begins, self.tokens, self.counts = order.begins.data, order.tokens.data, order.counts.data
+        self._known: dict[int, _Found | None] = {}
+
+    def parts(self, key: int) -> _Found | None:
+        """Return a context's parts, None if it was never seen. Few contexts make up most of all lookups."""
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        total, tokens, counts = self.find(key)
+        found = self._known[key] = self.weigh(total, tokens, counts) if total else None
+        return found
+
+    def weigh(self, total: int, tokens: Sequence[int], counts: Sequence[int]) -> _Found:
+        """Return the discounted shares of counts, and what they leave."""
+        discounts, scale = self.discounts, 1.0 / total
+        parts = [(count - discounts[count if count < 3 else 3]) * scale for count in counts]
+        return 1.0 - sum(parts), list(zip(tokens, parts, strict=True))
 
     def find(self, key: int) -> tuple[int, list[int], list[int]]:
         """Return how often a context was seen, and its continuations with their counts."""
@@ -55,13 +73,10 @@ class TableLookup:
         """Return token -> chance after a context, its newest token first; learned counts are added to the table's."""
         shares: dict[int, float] = {}
         mass = 1.0
-        for discounts, total, tokens, counts in reversed(self._found(context, learned)):
-            used, scale = 0.0, 1.0 / total
-            for token, count in zip(tokens, counts, strict=True):
-                part = (count - discounts[count if count < 3 else 3]) * scale
-                used += part
+        for left, parts in reversed(self._found(context, learned)):
+            for token, part in parts:
                 shares[token] = shares.get(token, 0.0) + mass * part
-            mass *= 1.0 - used
+            mass *= left
             if mass < _ENOUGH:
                 break
         if len(shares) > MAX_SHARES:
@@ -84,10 +99,10 @@ class TableLookup:
                 key += context[done] * FACTORS[done]
                 done += 1
             key &= MASK
-            total, tokens, counts = finder.find(key)
-            if learned is not None:
-                total, tokens, counts = learned.add_to(length, key, total, tokens, counts)
-            if not total:
+            parts = finder.parts(key)
+            if learned is not None and learned.knows(length, key):
+                parts = finder.weigh(*learned.add_to(length, key, *finder.find(key)))
+            if parts is None:
                 break
-            found.append((finder.discounts, total, tokens, counts))
+            found.append(parts)
         return found

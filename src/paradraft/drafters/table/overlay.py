@@ -31,16 +31,19 @@ class TenantCounts:
         if len(counts) > MAX_ENTRIES:
             del counts[min(counts, key=counts.__getitem__)]
         if sum(counts.values()) > _FADING:
-            self._contexts[length, key] = {word: count // 2 for word, count in counts.items() if count > 1}
+            halved = {word: count // 2 for word, count in counts.items() if count > 1}
+            self._contexts[length, key] = halved or {token: 1}
         return 0
+
+    def knows(self, length: int, key: int) -> bool:
+        """Whether anything was learned of a context."""
+        return (length, key) in self._contexts
 
     def add_to(
         self, length: int, key: int, total: int, tokens: list[int], counts: list[int]
     ) -> tuple[int, list[int], list[int]]:
         """Return counts of a context together with the ones learned here."""
-        learned = self._contexts.get((length, key))
-        if not learned:
-            return total, tokens, counts
+        learned = self._contexts.get((length, key), {})
         both = dict(zip(tokens, counts, strict=True))
         for token, count in learned.items():
             both[token] = both.get(token, 0) + count

@@ -18,10 +18,8 @@ def table_of(*texts: list[int], **options: object) -> Table:
 
 def counted(table: Table, context: list[int], length: int) -> tuple[int, dict[int, int]]:
     """Return the total and the counts after the last `length` tokens of a context."""
-    lookup = TableLookup(table)
-    [(_, total, tokens, counts)] = lookup._found(context[::-1], None)[lookup.lengths.index(length) :][:1] or [
-        ((), 0, [], [])
-    ]
+    [finder] = [finder for finder in TableLookup(table)._finders if finder.length == length]
+    total, tokens, counts = finder.find(key_of(context[::-1], length))
     return total, dict(zip(tokens, counts, strict=True))
 
 
