@@ -19,7 +19,15 @@ TORCH_FILES = {
     "lab/doctor/torch_probe.py": "asks torch what it finds, in a process of its own",
 }
 # Composing an engine loads a model, so these reach torch through models.
-REACH_TORCH = ("app/capture.py", "app/compose.py", "app/drafters.py", "app/guessers.py", "app/llm.py", *TORCH_FILES)
+REACH_TORCH = (
+    "app/capture.py",
+    "app/compose.py",
+    "app/drafters.py",
+    "app/guessers.py",
+    "app/llm.py",
+    "app/selecting.py",
+    *TORCH_FILES,
+)
 
 BLOCKER = """
 import importlib, json, sys

@@ -11,9 +11,12 @@ from paradraft.core.ports import Drafter
 from paradraft.core.records import Batch, Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.guard import GuardedDrafter
+from paradraft.drafters.guesses import GuessingDrafter
 from paradraft.drafters.ladder import LadderDrafter
 from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
+from paradraft.drafters.neural.selector import MeanEntropy
+from paradraft.drafters.neural.uncertainty import UncertaintyDrafter
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.plain import PlainDrafter
 from paradraft.drafters.suffix import SuffixDrafter
@@ -184,6 +187,11 @@ def build_ladder() -> LadderDrafter:
     return LadderDrafter(sources, vocab_size=VOCAB, costs=[0.0, 0.0, 0.3], node_cost=0.0, is_coupled=True)
 
 
+def build_uncertain(inner: GuessingDrafter) -> UncertaintyDrafter:
+    """Return a drafter that is unsure of every position."""
+    return UncertaintyDrafter(inner, MeanEntropy(layer=0, threshold=-1.0), node_cost=0.0)
+
+
 DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
     {
         "plain": PlainDrafter,
@@ -211,6 +219,8 @@ DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
         "merged": build_merged,
         "merged chain": lambda: build_merged(width=1, is_coupled=False),
         "ladder": build_ladder,
+        "uncertain suffix": lambda: build_uncertain(SuffixDrafter(node_cost=0.0)),
+        "uncertain network": lambda: build_uncertain(build_neural_drafter(StubNetwork(DRAFT_LAW))),
         "guarded suffix": lambda: GuardedDrafter(SuffixDrafter(), vocab_size=VOCAB),
     }
 )
