@@ -10,9 +10,13 @@ from paradraft.core.arrays import FloatArray
 from paradraft.core.ports import Drafter
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.guard import GuardedDrafter
+from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
+from paradraft.drafters.table.count import count_table
+from paradraft.drafters.table.drafter import TableDrafter
+from paradraft.drafters.table.recent import RecentDrafter
 from paradraft.kv.pages import PageCache
 from support.engines import VOCAB, build_engine, ids_of, request, run
 from support.fake_drafters import LyingDrafter, RandomTreeDrafter
@@ -20,7 +24,7 @@ from support.stub_target import StubTarget, hashed_law
 
 SEEDS = range(200)
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3]
-DRAFTERS = ("ngram", "suffix", "suffix tree", "model", "model tree", "random tree", "liar")
+DRAFTERS = ("ngram", "suffix", "suffix tree", "model", "model tree", "random tree", "liar", "merged")
 
 
 def law(prefix: tuple[int, ...], *, salt: int = 0) -> FloatArray:
@@ -42,6 +46,11 @@ def model_drafter(branching: tuple[int, ...]) -> ModelDrafter:
     )
 
 
+def model_table() -> TableDrafter:
+    """A table that starts empty and learns from answer to answer."""
+    return TableDrafter(count_table([], vocab_size=VOCAB))
+
+
 def make(name: str) -> Drafter:
     made: dict[str, Drafter] = {
         "ngram": NgramDrafter(node_cost=0.0),
@@ -51,6 +60,9 @@ def make(name: str) -> Drafter:
         "model tree": model_drafter((3, 2, 1)),
         "random tree": RandomTreeDrafter(VOCAB, seed=4, law=law),
         "liar": LyingDrafter(5),
+        "merged": MergedDrafter(
+            [SuffixDrafter(), RecentDrafter(), model_table()], vocab_size=VOCAB, node_cost=0.0, is_coupled=True
+        ),
     }
     return GuardedDrafter(made[name], vocab_size=VOCAB)
 

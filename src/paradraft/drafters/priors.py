@@ -37,7 +37,7 @@ class Weights:
         return Weights([replace(source) for source in self.sources], list(self.depth), self.noise)
 
 
-# A source that nothing is known of yet is believed as it is when alone, and half of it beside others.
+# A source that nothing is known of yet is believed as it is when alone, and about half as much beside others.
 _UNKNOWN = SourceWeights(0.6, 0.4, 0.5, -0.8, 0.6, 0.4)
 _ALONE = SourceWeights(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 _DEPTH = [0.0] * DEPTHS
@@ -79,4 +79,10 @@ def prior_of(names: Sequence[str]) -> Weights:
         return Weights([replace(by_name[name]) for name in names], list(known.depth), known.noise)
     if len(names) == 1:
         return Weights([replace(_ALONE)], list(_DEPTH))
-    return Weights([replace(_UNKNOWN) for _ in names], list(_DEPTH))
+    return Weights([replace(_beside_others(name)) for name in names], list(_DEPTH))
+
+
+def _beside_others(name: str) -> SourceWeights:
+    """Return a source's weights in the largest set that was fitted with it."""
+    known = [dict(zip(names, weights.sources, strict=True)) for names, weights in _FITTED.items() if name in names]
+    return max(known, key=len)[name] if known else _UNKNOWN

@@ -126,3 +126,9 @@ def test_priors_follow_the_names_and_not_the_order() -> None:
     forwards, backwards = prior_of(PAIR), prior_of(PAIR[::-1])
     assert forwards.sources == backwards.sources[::-1]
     assert forwards.sources[0] is not prior_of(PAIR).sources[0]
+
+
+def test_a_set_that_was_never_fitted_starts_from_what_is_known_of_its_members() -> None:
+    mixed = prior_of(["a network", "table"])
+    assert mixed.sources[1] == prior_of(["table", "recent", "suffix+shared"]).sources[0]
+    assert mixed.sources[0] == prior_of(["some", "others"]).sources[0]
