@@ -21,6 +21,7 @@ _BLOCK_METHODS = ("dflash", "dspark")
 _BLOCK_TAPS, _EAGLE_TAPS = 5, 3
 _LAYERS: Mapping[str, int] = MappingProxyType({"eagle3": 1, "medusa": 0})
 _DEFAULT_LAYERS = 2
+_LINES = 32
 _IDENTITY = "fc.weight"
 
 
@@ -85,8 +86,9 @@ def usual_taps(method: str, num_layers: int) -> tuple[int, ...]:
 def begin_net(plan: NetPlan, target: TargetTables, counts: Tensor, *, seed: int) -> Net:
     """Return a fresh network for a target; counts [V] say how often each token is drafted for.
 
-    The head is a slice of the target's and stays frozen, and the last norm begins as the target's, whose head expects
-    it. Start "target" also copies the target's last layers and begins with the deepest tap alone.
+    The head is a slice of the target's and stays frozen. The last norm begins as the target's, whose head expects it,
+    but so small that a fresh network's logits spread by 1: larger ones would have to be unlearnt first. Start "target"
+    also copies the target's last layers and begins with the deepest tap alone.
     """
     config = plan.config(target)
     torch.manual_seed(seed)
@@ -97,7 +99,8 @@ def begin_net(plan: NetPlan, target: TargetTables, counts: Tensor, *, seed: int)
         if config.method == "medusa":
             net.use_final_norm(target.final_norm)  # type: ignore[operator]
         elif "norm.weight" in weights:
-            weights["norm.weight"].copy_(target.final_norm)
+            share = 1.0 if plan.start == "target" else _calming(target.final_norm, net.lm_head.weight)
+            weights["norm.weight"].copy_(target.final_norm * share)
         if plan.start == "target":
             _copy_layers(weights, config, target)
     return net
@@ -112,6 +115,12 @@ def fold_scale(state: Mapping[str, Tensor], scale: Tensor | None) -> dict[str, T
     if "mask_hidden" in folded:
         folded["mask_hidden"] = folded["mask_hidden"] * scale
     return folded
+
+
+def _calming(norm: Tensor, head: Tensor) -> float:
+    """Return the share of a norm [d] at which random lines have logits of spread 1 at most."""
+    lines = torch.randn(_LINES, len(norm), generator=torch.Generator().manual_seed(0))
+    return min(1.0 / max(float(((lines * norm) @ head.T).std(dim=1).mean()), 1e-6), 1.0)
 
 
 def uses_scale(config: NetConfig) -> bool:

@@ -28,9 +28,10 @@ from paradraft.train.objectives import slot_weights
 from paradraft.train.optimisers import Optimiser
 from paradraft.train.progress import Report, Tally
 from paradraft.train.run_folder import Checkpoint, History, read_checkpoint, write_checkpoint
+from paradraft.train.sampled_head import sample_head
 from paradraft.train.simulate import expected_length
 
-_ANCHORS, _NOISE, _DEPTH = 1, 2, 3  # streams of chance
+_ANCHORS, _NOISE, _DEPTH, _ROWS = 1, 2, 3, 4  # streams of chance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,13 +128,18 @@ class Fit:
         batches = [self._slots(first + number) for number in range(plan.sequences)]
         labels = [draft_labels(slots.wanted, self._places) for slots in batches]
         weight = sum(float(slot_weights(own >= 0, plan.objective).sum()) for own in labels)
-        loss = 0.0
+        sampled = None
+        if plan.head_rows:
+            sampled = sample_head(
+                self.net, labels, plan.head_rows, np.random.default_rng([plan.seed, _ROWS, self.step])
+            )
+        share, loss = 1.0 / max(weight, 1e-9), 0.0
         for slots, own in zip(batches, labels, strict=True):
             if not len(own):
                 continue
             is_half = plan.dtype == "bf16"
             with drafting(self.net, own.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
-                losses = batch_loss(self.net, slots, own, plan.objective, self._teacher, share=1.0 / max(weight, 1e-9))
+                losses = batch_loss(self.net, slots, own, plan.objective, self._teacher, share=share, sampled=sampled)
             losses.total.backward()  # type: ignore[no-untyped-call]
             loss += float(losses.total.detach())
             tally.add(losses.ce, losses.is_right, own)

@@ -24,6 +24,7 @@ class FitPlan:
     stays and falls in the last `cooldown` of the steps, constant stays. noise: of the taps, as a share of their size.
     depths: full drafts whole blocks; mixed draws for each text how deep its blocks are and takes the more anchors the
     shallower they are, so that the first slots, on which everything behind them depends, get most of the work.
+    head_rows: rows of the head that a step uses, drawn beside those it needs; 0: all. Cross-entropy alone can do so.
     """
 
     steps: int
@@ -41,6 +42,7 @@ class FitPlan:
     noise: float = 0.0
     skip_loops: bool = False
     depths: str = "full"
+    head_rows: int = 0
     dtype: str = "fp32"
     seed: int = 0
     hold_out: int = 40  # every so many-th text is held out
@@ -55,6 +57,9 @@ class FitPlan:
             self._require(name, 0.0 <= getattr(self, name) <= 1.0, "Use a share from 0 to 1.")
         for name in ("lr", "clip"):
             self._require(name, 0.0 < getattr(self, name) < math.inf, "Use a number above 0.")
+        self._require("head_rows", self.head_rows >= 0, "Use 0 for all, or some thousands.")
+        is_whole = not (self.head_rows and self.objective.needs_teacher)
+        self._require("head_rows", is_whole, "Use 0 with a loss that compares whole laws.")
         for name in ("weight_decay", "noise"):
             self._require(name, 0.0 <= getattr(self, name) < math.inf, "Use a number of at least 0.")
         self._require("seed", self.seed >= 0, "Use a whole number of at least 0.")

@@ -24,6 +24,7 @@ class Head:
     weight: Tensor
     features: Tensor | None = None
     successors: Tensor | None = None
+    counts: Tensor | None = None  # [Vd] how many tokens each row stands for in the sum, where only some are there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -54,7 +55,7 @@ def head_cross_entropy(
         logits = torch.mm(flat[part], head.weight.T)
         if features is not None and successors is not None:
             logits.addmm_(features[part], successors.T)
-        weights, ce[low:high], right[low:high] = _become_gradient(logits, labels[low:high], weigh)
+        weights, ce[low:high], right[low:high] = _become_gradient(logits, labels[low:high], head.counts, weigh)
         total += float((weights * ce[low:high]).sum())
         torch.mm(logits, head.weight, out=grad[part])
         if features is not None and successors is not None:
@@ -85,7 +86,7 @@ def _parts(labels: Tensor) -> list[tuple[int, int]]:
 
 
 def _become_gradient(
-    logits: Tensor, labels: Tensor, weigh: Callable[[Tensor, Tensor], Tensor]
+    logits: Tensor, labels: Tensor, counts: Tensor | None, weigh: Callable[[Tensor, Tensor], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Turn logits [n, Vd] of whole blocks into weight * (softmax - one-hot); return weights, losses, hits [a, K]."""
     at = labels.flatten().clamp_min(0)[:, None]
@@ -93,6 +94,8 @@ def _become_gradient(
     logits -= logits.amax(dim=1, keepdim=True)
     wanted = logits.gather(1, at)
     logits.exp_()
+    if counts is not None:
+        logits *= counts
     sums = logits.sum(dim=1, keepdim=True)
     losses = torch.where(valid, (sums.log() - wanted).view(labels.shape), 0.0)
     weights = weigh(losses, valid)

@@ -13,6 +13,7 @@ from paradraft.nets.net import Net
 from paradraft.train.batches import Slots
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.objectives import Losses, Objective, measure, pace_weights, slot_weights
+from paradraft.train.sampled_head import SampledHead
 
 _CHUNK = 64  # anchors whose logits are held at once
 
@@ -31,19 +32,28 @@ class Teacher:
 
 
 def batch_loss(
-    net: Net, slots: Slots, labels: Tensor, objective: Objective, teacher: Teacher | None, *, share: float = 1.0
+    net: Net,
+    slots: Slots,
+    labels: Tensor,
+    objective: Objective,
+    teacher: Teacher | None,
+    *,
+    share: float = 1.0,
+    sampled: SampledHead | None = None,
 ) -> Losses:
     """Return the summed losses of a batch times share; labels [A, K]: draft ids, -1 where there is nothing to learn.
 
     Backward through `total` gives the gradients of everything but the correction's matrix, which is added here. The
-    returned cross-entropy is not multiplied.
+    returned cross-entropy is not multiplied. sampled: rows of the head to use instead of all, for cross-entropy alone.
     """
     hidden = net.hidden_training(slots.batch).float()
     if objective.needs_teacher:
         return _by_parts(net, hidden, slots, labels, objective, teacher, share)
     head = _head(net, hidden, slots)
+    if sampled is not None:
+        head, labels = sampled.head(head.features, head.successors), sampled.labels(labels)
     result = head_cross_entropy(hidden, head, labels, _weigher(objective, share))
-    _add_successors(net, result.successors)
+    _add_successors(net, result.successors, None if sampled is None else sampled.ids)
     total = result.total
     valid = labels >= 0
     weights = slot_weights(valid, objective)
@@ -87,11 +97,16 @@ def _confidence(net: Net, hidden: Tensor, slots: Slots) -> Tensor | None:
     return logits
 
 
-def _add_successors(net: Net, grad: Tensor | None) -> None:
+def _add_successors(net: Net, grad: Tensor | None, ids: Tensor | None) -> None:
     if grad is None or not isinstance(net, BlockNet) or net.markov_head is None:
         return
     weight = net.markov_head.markov_w2.weight
-    weight.grad = grad if weight.grad is None else weight.grad + grad
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    if ids is None:
+        weight.grad += grad
+    else:
+        weight.grad.index_add_(0, ids, grad)
 
 
 def _by_parts(

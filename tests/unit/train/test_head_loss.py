@@ -1,0 +1,84 @@
+"""The chunked head loss is the plain one, gradients included; a drawn part of the head estimates the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from paradraft.train import head_loss
+from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
+from paradraft.train.sampled_head import sample_head
+from support.nets import net_config, tiny_net
+
+A, K, D, VD = 5, 2, 6, 11
+
+
+def parts(rank: int) -> tuple[Tensor, Head, Tensor, Tensor]:
+    torch.manual_seed(0)
+    features = torch.randn(A, K, rank, requires_grad=True) if rank else None
+    successors = torch.randn(VD, rank, requires_grad=True) if rank else None
+    labels = torch.randint(0, VD, (A, K))
+    labels[1, 1] = -1
+    head = Head(weight=torch.randn(VD, D), features=features, successors=successors)
+    return torch.randn(A, K, D, requires_grad=True), head, labels, torch.rand(A, K)
+
+
+def plain_logits(hidden: Tensor, head: Head) -> Tensor:
+    logits = hidden @ head.weight.T
+    return logits if head.features is None or head.successors is None else logits + head.features @ head.successors.T
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_loss_and_gradients_equal_those_of_whole_logits(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_loss, "_CHUNK", 4)
+    hidden, head, labels, _ = parts(rank)
+    weights = 0.5 * (labels >= 0).float()
+    found = head_cross_entropy(hidden, head, labels, lambda _, valid: 0.5 * valid.float())
+    (2.0 * found.total).backward()
+    logits = plain_logits(hidden, head)
+    plain = functional.cross_entropy(logits.flatten(0, 1), labels.clamp_min(0).flatten(), reduction="none").view(A, K)
+    total = (weights * plain).sum()
+    leaves = [leaf for leaf in (hidden, head.features, head.successors) if leaf is not None]
+    wanted = torch.autograd.grad(2.0 * total, leaves)
+    assert found.total.item() == pytest.approx(total.item(), rel=1e-5)
+    got = [hidden.grad, *([] if head.features is None else [head.features.grad])]
+    got += [] if found.successors is None else [2.0 * found.successors]
+    for grad, expected in zip(got, wanted, strict=True):
+        assert grad is not None
+        torch.testing.assert_close(grad, expected, rtol=1e-4, atol=1e-5)
+    is_right = (logits.argmax(-1) == labels) & (labels >= 0)
+    assert torch.equal(found.is_right, is_right)
+    assert torch.equal(head_hits(hidden, head, labels), is_right)
+    assert found.ce[1, 1] == 0.0
+
+
+def test_weights_may_follow_from_the_losses_of_their_block() -> None:
+    hidden, head, labels, _ = parts(0)
+    found = head_cross_entropy(hidden, head, labels, lambda ce, valid: ce.cumsum(1) * valid)
+    assert found.total.item() == pytest.approx(float((found.ce.cumsum(1) * (labels >= 0) * found.ce).sum()), rel=1e-5)
+
+
+def test_a_drawn_head_gives_the_sum_over_the_vocabulary_in_the_mean() -> None:
+    net = tiny_net(net_config("peagle"))
+    labels, hidden = torch.tensor([[3, 7], [7, -1]]), torch.randn(32)
+    whole = (net.lm_head.weight @ hidden).double().exp().sum()
+    estimates = []
+    for seed in range(400):
+        drawn = sample_head(net, [labels], 40, np.random.default_rng(seed))
+        assert len(drawn.ids) == 40
+        assert drawn.ids[drawn.labels(labels)[0]].tolist() == [3, 7]
+        assert drawn.labels(labels)[1, 1] == -1
+        assert drawn.counts[drawn.places[3]] == 1.0
+        estimates.append(((drawn.weight @ hidden).double().exp() * drawn.counts).sum())
+    found = torch.stack(estimates)
+    assert abs(float(found.mean() - whole)) < 5.0 * float(found.std()) / 20.0
+
+
+def test_a_head_as_large_as_the_vocabulary_is_the_whole_one() -> None:
+    net = tiny_net(net_config("peagle"))
+    drawn = sample_head(net, [torch.tensor([[1]])], 60, np.random.default_rng(0))
+    assert torch.equal(drawn.weight, net.lm_head.weight)
+    assert torch.equal(drawn.counts, torch.ones(60))
