@@ -25,6 +25,7 @@ REACH_TORCH = (
     "app/drafters.py",
     "app/guessers.py",
     "app/llm.py",
+    "app/networks.py",
     "app/selecting.py",
     *TORCH_FILES,
 )

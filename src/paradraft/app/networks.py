@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-import torch
-
 from paradraft.app.config import Config
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.core.ports import Needs
 from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.checkpoint import find_model, open_checkpoint
-from paradraft.models.device import choose_device, choose_dtype
 from paradraft.models.load import LoadedModel
-from paradraft.models.tables import Tables, read_final_norm, read_tables
-from paradraft.nets.build import restore_net
-from paradraft.nets.facts import facts_of
 from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder
-from paradraft.nets.medusa import MedusaNet
-from paradraft.nets.serve import serve_net
-from paradraft.nets.serving import ServingPlace
+from paradraft.nets.serving_target import serve_for
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 
@@ -59,13 +51,7 @@ def build_network_drafter(
             f"draft_width={config.draft_width} makes trees, and under the rule {rule.name!r} a network drafts chains.",
             remedy="Set draft_width to 1, or use the rule coupled.",
         )
-    fitted, _ = loaded.for_target(facts_of(target))
-    state = fitted.state
-    tables = _tables(fitted, target)
-    net = restore_net(fitted.config, state, tables.embedding, tables.head)
-    if isinstance(net, MedusaNet) and "norm.weight" not in state:  # public checkpoints leave it to the target
-        net.use_final_norm(read_final_norm(target.identity))
-    network = serve_net(net, _place(config, target))
+    network, _ = serve_for(loaded, target, device=config.device)
     resources.callback(network.close)
     limits = target.target.limits
     pages = PageCache(num_pages=limits.num_pages, page_size=limits.page_size)
@@ -73,23 +59,6 @@ def build_network_drafter(
         width=config.draft_width, is_sampled=rule.reads_draft_laws, is_coupled=config.rule == "coupled"
     )
     return NeuralDrafter(network, pages, options=options)
-
-
-def _place(config: Config, target: LoadedModel) -> ServingPlace:
-    limits, device = target.target.limits, choose_device(config.device)
-    return ServingPlace(
-        dtype=choose_dtype(limits.dtype, device),
-        device=device,
-        num_pages=limits.num_pages,
-        page_size=limits.page_size,
-    )
-
-
-def _tables(loaded: LoadedNet, target: LoadedModel) -> Tables:
-    """Return the target's tables, or empty ones where the drafter brings both of its own."""
-    if {"embed_tokens.weight", "lm_head.weight"} <= loaded.state.keys():
-        return Tables(embedding=torch.empty(0), head=torch.empty(0))
-    return read_tables(target.identity)
 
 
 def _num_layers(config: Config) -> int | None:
