@@ -53,15 +53,15 @@ def check_tensors(config: NetConfig, found: Mapping[str, Shape], origin: str) ->
     """Raise ModelError naming the first tensor that is missing, of another shape, or that nothing would read."""
     wanted = wanted_tensors(config)
     known = wanted.required | wanted.optional
+    missing = [name for name in wanted.required if name not in found]
+    if missing:
+        raise ModelError(f"{origin}: {missing[0]} is missing{_why(config, missing[0])}.", remedy=_remedy(missing[0]))
     for name, shape in known.items():
         if name in found and found[name] != shape:
             raise ModelError(
                 f"{origin}: {name} has shape {list(found[name])}, and the configuration asks for {list(shape)}.",
                 remedy="Weights and configuration are not of one drafter; get the folder again from its source.",
             )
-    missing = [name for name in wanted.required if name not in found]
-    if missing:
-        raise ModelError(f"{origin}: {missing[0]} is missing{_why(config, missing[0])}.", remedy=_remedy(missing[0]))
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise ModelError(

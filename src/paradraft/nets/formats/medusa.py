@@ -1,6 +1,8 @@
-"""Medusa heads as vLLM reads them: one shared output matrix, and token ids instead of offsets.
+"""Medusa heads as vLLM reads them: one output matrix for all.
 
-vLLM renames every key at the top that contains "num" and "layers" or "heads", so there are no others of these.
+A reduced vocabulary can be said by `token_map`, which vLLM 0.32 refuses to load although its code knows it. So the
+matrix is written for the whole vocabulary, with rows of zeros for what is not drafted, and the two maps lie beside it
+for us. vLLM renames every key at the top that contains "num" and "layers" or "heads", so there are no others of these.
 """
 
 from __future__ import annotations
@@ -8,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from paradraft.core.errors import ModelError
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants
 from paradraft.nets.keys import Keys
-from paradraft.nets.shapes import HEAD, MEMBERS, OFFSETS
+from paradraft.nets.shapes import HEAD, OFFSETS
 
 _IDS = "token_map"
 _PREFIX = "medusa_heads."
@@ -55,7 +58,7 @@ class MedusaLayout:
             )
         if f"{_OWN_HEADS}0.weight" in state:
             state[HEAD] = state.pop(f"{_OWN_HEADS}0.weight")
-        return _with_offsets(state, config)
+        return _with_offsets(state, config) if config.is_reduced else state
 
     def why_not(self, config: NetConfig) -> str | None:
         """Return why a network is no plain set of Medusa heads."""
@@ -72,7 +75,6 @@ class MedusaLayout:
             "model_type": "medusa",
             "hidden_size": config.hidden_size,
             "vocab_size": config.vocab_size,
-            "truncated_vocab_size": config.draft_vocab_size,
             "num_heads": config.block_size,
             "num_hidden_layers": config.num_res_blocks,
             "medusa_fc_bias": True,
@@ -80,22 +82,27 @@ class MedusaLayout:
             "torch_dtype": labels.dtype,
         }
 
-    def public_names(self, state: State, config: NetConfig) -> State:  # noqa: ARG002 - the port
-        """Return the tensors, with ids instead of offsets."""
-        rest = {name: tensor for name, tensor in state.items() if name not in (OFFSETS, MEMBERS)}
-        return {**rest, _IDS: state[OFFSETS] + torch.arange(len(state[OFFSETS]))} if OFFSETS in state else rest
+    def public_names(self, state: State, config: NetConfig) -> State:
+        """Return the tensors, with a row for every token in the output matrix."""
+        whole = torch.zeros(config.vocab_size, config.hidden_size, dtype=state[HEAD].dtype)
+        whole[_ids(state[OFFSETS])] = state[HEAD]
+        return {**state, HEAD: whole}
 
 
 def _with_offsets(state: State, config: NetConfig) -> State:
     """Return the tensors with d2t for token_map. A matrix for all tokens is cut to the named ones, as vLLM does it."""
-    if _IDS not in state:
+    if _IDS not in state and OFFSETS not in state:
         return state
-    ids = state.pop(_IDS).to(torch.int64)
+    ids = state.pop(_IDS).to(torch.int64) if _IDS in state else _ids(state[OFFSETS])
     if ids.dim() != 1 or not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
-        raise ModelError(f"{_IDS} holds ids outside the vocabulary.", remedy="Get the folder again from its source.")
-    if HEAD in state and len(state[HEAD]) == config.vocab_size:
-        state[HEAD] = state[HEAD][ids]
+        raise ModelError("A Medusa head names ids outside the vocabulary.", remedy="Get the folder from its source.")
     order = torch.argsort(ids)
-    if HEAD in state and len(state[HEAD]) == len(ids):
+    if HEAD in state and len(state[HEAD]) == config.vocab_size:
+        state[HEAD] = state[HEAD][ids[order]].contiguous()
+    elif HEAD in state and len(state[HEAD]) == len(ids):
         state[HEAD] = state[HEAD][order].contiguous()
     return {**state, OFFSETS: ids[order] - torch.arange(len(ids))}
+
+
+def _ids(offsets: Tensor) -> Tensor:
+    return offsets.flatten() + torch.arange(offsets.numel())
