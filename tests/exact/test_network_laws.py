@@ -41,6 +41,7 @@ KINDS = {
     "reduced dspark": {"method": "dspark", "markov_rank": 4, "draft_vocab_size": 3},
     "peagle": {"method": "peagle", "has_head_norms": False},
     "eagle3": {"method": "eagle3", "num_layers": 1, "has_head_norms": False},
+    "medusa": {"method": "medusa", "num_layers": 0, "tap_layers": (2,), "markov_rank": 4},
 }
 
 
@@ -85,7 +86,7 @@ def network_for(kind: str) -> ServedNetwork:
     anchors = torch.arange(1, len(ids) - 4, 2)
     example = TrainingBatch(
         ids=ids,
-        taps=torch.from_numpy(taps_of(ids.numpy())).repeat(1, 3),
+        taps=torch.from_numpy(taps_of(ids.numpy())).repeat(1, config.num_taps),
         anchors=anchors,
         doc=torch.zeros(len(ids), dtype=torch.int64),
     )
@@ -167,7 +168,7 @@ def test_drafts_of_a_network_keep_the_targets_law(kind: str, rule: str, params: 
     assert distance(kind, rule, params) < 1e-9
 
 
-@pytest.mark.parametrize("kind", ["peagle", "eagle3"])
+@pytest.mark.parametrize("kind", ["peagle", "eagle3", "medusa"])
 def test_drafts_of_networks_that_read_pairs_keep_the_targets_law(kind: str) -> None:
     assert distance(kind, "rejection", WARM) < 1e-9
 
