@@ -13,7 +13,8 @@ import torch.nn.functional as functional
 from paradraft.core.arrays import DoubleArray, ints, starts_of
 from paradraft.core.records import Proposal
 from paradraft.core.sampling import SamplingParams
-from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
+from paradraft.drafters.neural.drafter import NeuralDrafter
+from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from paradraft.core.arrays import FloatArray, IntArray, ints
-from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
+from paradraft.drafters.neural.drafter import NeuralDrafter
+from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.nets.rounds import ContextFeed, DraftFeed, Marginals
 from support.stub_target import Law

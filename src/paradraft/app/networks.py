@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from paradraft.app.config import Config
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.core.ports import Needs
-from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
+from paradraft.drafters.neural.drafter import NeuralDrafter
+from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.load import LoadedModel

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paradraft.core.arrays import IntArray
-from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.candidates import RaceNoise
 from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
-from paradraft.drafters.guesses import MAX_SHARES, Guesses
+from paradraft.drafters.guesses import Guesses
 from paradraft.drafters.model_draft import laws_of
 from paradraft.drafters.neural.context import RowText, fed_places, run_round, write_context
 from paradraft.drafters.neural.drawn import DrawnDraft, drawn_chain, picked
 from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
 from paradraft.drafters.neural.guesses import NeuralGuesses
+from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.drafters.neural.ports import Network
 from paradraft.drafters.neural.rows import NeuralRow
 from paradraft.drafters.rows import RowStates, is_drafting
@@ -33,31 +33,6 @@ from paradraft.verify.noise import GumbelNoise
 Said = NeuralGuesses | TreeWalk | DrawnWalk  # what a network says of one row
 
 PROMPT = 16  # waiting taps from which on they are written without a draft to be made; a row that decodes has fewer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NeuralOptions:
-    """How a network drafts.
-
-    width: children per node, 1 for a chain; where a network is fed its drafts, also the nodes fed per level.
-    is_sampled: draw chains from the laws that are reported, for rules that sample, instead of following the target's
-    noise. node_cost: of a plain pass, None: the plan's price.
-    """
-
-    width: int = 1
-    is_sampled: bool = False
-    is_coupled: bool = True
-    node_cost: float | None = None
-    num_candidates: int = MAX_SHARES
-
-    def __post_init__(self) -> None:
-        """Check ranges."""
-        if self.width < 1:
-            raise ConfigError(f"width={self.width} leaves no draft.", remedy="Use 1 for chains, more for trees.")
-        if self.is_sampled and self.width > 1:
-            raise ConfigError(
-                f"width={self.width} makes trees, and drawn drafts are chains.", remedy="Use 1 with sampling rules."
-            )
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +104,7 @@ class NeuralDrafter:
             list(drafting.values()),
             lambda feed: self._said(feed, batch, plan, list(drafting), is_drawing=is_drawing),
             depth=max(int(plan.depth[index]) for index in drafting),
-            num_candidates=self._options.num_candidates,
+            num_candidates=self._num_candidates(batch, drafting),
         )
         for index, answer in zip(drafting, found, strict=True):
             answers[index] = answer
@@ -145,7 +120,13 @@ class NeuralDrafter:
             return walks
         marginals = self._network.draft(feed)
         return [
-            NeuralGuesses(marginals, place, int(feed.anchors[place]), batch.sampling[index].params)
+            NeuralGuesses(
+                marginals,
+                place,
+                int(feed.anchors[place]),
+                batch.sampling[index].params,
+                coupling=self._coupling(batch, index),
+            )
             for place, index in enumerate(indices)
         ]
 
@@ -219,6 +200,10 @@ class NeuralDrafter:
         is_ready = has_room and text.row.stage(num_scratch)
         self.num_passed += not is_ready
         return is_ready
+
+    def _num_candidates(self, batch: Batch, indices: Iterable[int]) -> int:
+        is_warm = any(not batch.sampling[index].params.is_greedy for index in indices)
+        return self._options.num_warm_candidates if is_warm else self._options.num_candidates
 
     def _coupling(self, batch: Batch, index: int) -> Coupling | None:
         return coupling_of(batch, index) if self._options.is_coupled and not self._options.is_sampled else None

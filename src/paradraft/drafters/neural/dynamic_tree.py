@@ -19,10 +19,10 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.candidates import draws
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.draft import Draft
-from paradraft.drafters.guesses import MAX_SHARES, State
+from paradraft.drafters.guesses import State
 from paradraft.drafters.neural.drawn import DrawnDraft
 from paradraft.drafters.neural.guesses import SOURCE
-from paradraft.drafters.neural.law import SlotLaw, slot_law
+from paradraft.drafters.neural.law import SlotLaw, slot_law, told
 from paradraft.nets.rounds import Marginals
 from paradraft.nets.steps import Level, SteppedRound
 
@@ -106,7 +106,8 @@ class TreeWalk:
             self._waiting.append(self._top)
         place = self._waiting.popleft()
         place.number = node
-        place.shares = dict(zip(law.ids[:MAX_SHARES].tolist(), law.probabilities[:MAX_SHARES].tolist(), strict=True))
+        kept = told(law, place.depth, self.terms.coupling)
+        place.shares = dict(zip(law.ids[kept].tolist(), law.probabilities[kept].tolist(), strict=True))
         self._newest.append(place)
 
     def ask(self) -> list[tuple[int, int]]:

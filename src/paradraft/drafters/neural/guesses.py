@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from paradraft.core.sampling import SamplingParams
-from paradraft.drafters.guesses import MAX_SHARES, State
-from paradraft.drafters.neural.law import SlotLaw, slot_law
+from paradraft.drafters.coupling import Coupling
+from paradraft.drafters.guesses import State
+from paradraft.drafters.neural.law import SlotLaw, slot_law, told
 from paradraft.nets.rounds import Marginals
 
 SOURCE = 1  # the only bit
@@ -19,14 +20,15 @@ Place = tuple[int, int]  # slot, and the token before it
 class NeuralGuesses:
     """Implements drafters.guesses.Guesses over the marginals of one row.
 
-    All branches share the slots' marginals; with a causal correction a branch's own last token bends them.
+    All branches share the slots' marginals; with a causal correction a branch's own last token bends them. Of more
+    candidates than may be told, the likeliest are; where the target's noise is known, those it is likeliest to choose.
     """
 
     marginals: Marginals
     row: int
     anchor: int
     params: SamplingParams
-    width: int = MAX_SHARES  # most shares told
+    coupling: Coupling | None = None
     _known: dict[Place, dict[int, float]] = field(default_factory=dict)
 
     @property
@@ -62,7 +64,8 @@ class NeuralGuesses:
 
     def _told(self, slot: int, previous: int) -> dict[int, float]:
         law = self.law(slot, previous)
-        ids, chances = law.ids[: self.width].tolist(), law.probabilities[: self.width].tolist()
+        kept = told(law, slot, self.coupling)
+        ids, chances = law.ids[kept].tolist(), law.probabilities[kept].tolist()
         confidence = self.marginals.confidence
         if confidence is not None and self.params.is_greedy:
             chances = _agreeing(chances, confidence.chance(self.row, slot, previous))

@@ -9,7 +9,11 @@ import numpy as np
 from paradraft.core.arrays import DoubleArray, IntArray
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.candidates import DraftLaw, num_kept
+from paradraft.drafters.coupling import Coupling
+from paradraft.drafters.guesses import MAX_SHARES
 from paradraft.nets.rounds import Marginals
+
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +49,18 @@ def slot_law(marginals: Marginals, place: tuple[int, int], previous: int, params
         weights, rest = _cut(weights, rest, params)
         whole = rest + float(weights.sum())
     return SlotLaw(marginals.ids[row, slot][order[: len(weights)]], weights / whole, rest / whole)
+
+
+def told(law: SlotLaw, depth: int, coupling: Coupling | None) -> IntArray:
+    """Return the places of at most MAX_SHARES candidates in falling probability, of a node at this depth.
+
+    They are the likeliest or, where the target's noise is known, those it is likeliest to choose.
+    """
+    count = len(law.ids)
+    if count <= MAX_SHARES or coupling is None:
+        return np.arange(min(count, MAX_SHARES), dtype=np.int32)
+    keys = np.log(np.maximum(law.probabilities, _TINY)) + coupling.gumbel(law.ids.tolist(), depth)
+    return np.sort(np.argpartition(-keys, MAX_SHARES)[:MAX_SHARES]).astype(np.int32)
 
 
 def _cut(weights: DoubleArray, rest: float, params: SamplingParams) -> tuple[DoubleArray, float]:

@@ -11,7 +11,8 @@ from paradraft.core.errors import ConfigError
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.drafters.guesses import GuessingDrafter
-from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
+from paradraft.drafters.neural.drafter import NeuralDrafter
+from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.engine.engine import Engine
 from support.drafting import RowText, batch_for, plan_for
 from support.engines import LAW, VOCAB, build_engine, ids_of, request, run

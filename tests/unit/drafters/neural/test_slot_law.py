@@ -7,6 +7,7 @@ import pytest
 
 from paradraft.core.arrays import FloatArray, ints
 from paradraft.core.sampling import SamplingParams
+from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.neural.guesses import NeuralGuesses
 from paradraft.drafters.neural.law import slot_law
 from paradraft.nets.rounds import Marginals
@@ -140,6 +141,29 @@ def test_the_confidence_head_says_how_sure_the_best_draft_is():
     assert sum(shares) <= 1.0
     warm = NeuralGuesses(marginals, 0, 4, SamplingParams(temperature=1.0))
     assert next(iter(warm.shares(warm.root()).values())) == pytest.approx(plain[0], rel=1e-4)
+
+
+class FixedNoise(Coupling):
+    """Favours one token at one depth."""
+
+    def __init__(self, token: int, depth: int) -> None:
+        self.token, self.depth = token, depth
+
+    def gumbel(self, tokens: list[int], depth: int) -> list[float]:
+        return [20.0 if (token, depth) == (self.token, self.depth) else 0.0 for token in tokens]
+
+
+def test_an_unlikely_candidate_that_the_noise_favours_is_told():
+    draw = np.random.default_rng(0)
+    ids = np.tile(np.arange(40, dtype=np.int32), (1, 2, 1))
+    logits = -np.sort(-draw.standard_normal((1, 2, 40)).astype(np.float32))
+    marginals = Marginals(ids=ids, logits=logits, log_total=np.log(np.exp(logits).sum(-1)).astype(np.float32))
+    warm = SamplingParams(temperature=1.0)
+    plain = NeuralGuesses(marginals, 0, 4, warm)
+    coupled = NeuralGuesses(marginals, 0, 4, warm, coupling=FixedNoise(token=33, depth=1))
+    assert list(plain.shares(plain.root())) == list(range(16)) == list(coupled.shares(coupled.root()))
+    second = coupled.descend(coupled.root(), 0)
+    assert list(coupled.shares(second)) == [*range(15), 33]
 
 
 def test_changing_an_answer_changes_no_later_one():
