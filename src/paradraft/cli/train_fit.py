@@ -68,7 +68,8 @@ def fit(
     use_threads(threads)
     sources = FitSources(target=model or _TARGET, shards=shards, folder=folder, begin_from=begin_from)
     work = open_fit(sources, net_plan, plan, device=choose_device(device), may_grow=grow)
-    print(f"{work.net.num_trainable / 1e6:.2f}M weights, step {work.step} of {plan.steps}", file=sys.stderr)
+    weights = sum(weight.numel() for weight in work.task.net.parameters() if weight.requires_grad)
+    print(f"{weights / 1e6:.2f}M weights, step {work.step} of {plan.steps}", file=sys.stderr)
     work.run(Rhythm(report=report, measure=measure, save=save), _show)
     for picture in draw_history(folder):
         print(picture)

@@ -1,4 +1,4 @@
-"""Fits a drafter to captured texts, step by step, so that a run that is killed goes on bit by bit as it would have.
+"""Fits a network to captured texts, step by step, so that a run that is killed goes on bit by bit as it would have.
 
 All chance of a step follows from the seed and its number: which texts it takes, in which order, and where drafts start.
 So a checkpoint holds weights, the optimiser's state and the number of steps done, and nothing else.
@@ -7,31 +7,58 @@ So a checkpoint holds weights, the optimiser's state and the number of steps don
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from paradraft.core.errors import AlignmentError, ModelError
-from paradraft.nets.net import Net
-from paradraft.train.anchors import draw_anchors
-from paradraft.train.batches import Slots, draft_labels, make_slots, move
 from paradraft.train.examples import Example, Examples, Order
 from paradraft.train.fit_plan import FitPlan
-from paradraft.train.losses import Teacher, batch_loss
-from paradraft.train.objectives import slot_weights
+from paradraft.train.objectives import Losses
 from paradraft.train.optimisers import Optimiser
 from paradraft.train.progress import Report, Tally
 from paradraft.train.run_folder import Checkpoint, History, read_checkpoint, write_checkpoint
-from paradraft.train.sampled_head import sample_head
-from paradraft.train.simulate import expected_length
 
-_ANCHORS, _NOISE, _DEPTH, _ROWS = 1, 2, 3, 4  # streams of chance
+Piece = TypeVar("Piece")
+
+
+class Task(Protocol[Piece]):
+    """What is fitted, and how: texts become pieces, pieces become losses."""
+
+    scale: Tensor | None  # what taps are divided by
+
+    @property
+    def net(self) -> nn.Module:
+        """Return the network."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        """Take over the state of the same network, and the scale of the taps that it was fitted to."""
+        ...
+
+    def facts(self) -> dict[str, str]:
+        """Return what a checkpoint has to say beside the weights."""
+        ...
+
+    def prepare(self, example: Example, place: int) -> Piece:
+        """Make a piece of a text at a place of the order of all texts; all chance follows from the place."""
+        ...
+
+    def begin_step(self, pieces: Sequence[Piece], step: int) -> float:
+        """Return the weight of all pieces together; their losses are divided by it."""
+        ...
+
+    def loss(self, piece: Piece, share: float) -> Losses | None:
+        """Return the losses of a piece times share, None if there is nothing to learn."""
+        ...
+
+    def measure(self, examples: Sequence[Example]) -> float:
+        """Return how good the network is on texts held out; more is better."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,31 +66,19 @@ class Rhythm:
     """How often a fit speaks and saves, in steps; this changes nothing about the weights."""
 
     report: int = 20
-    measure: int = 500  # expected accepted length on texts held out
+    measure: int = 500  # on texts held out
     save: int = 200
     held_out: int = 40  # texts to measure on
 
 
-class Fit:
+class Fit(Generic[Piece]):
     """A fit under way."""
 
-    def __init__(
-        self,
-        net: Net,
-        examples: Examples,
-        plan: FitPlan,
-        *,
-        folder: Path,
-        teacher: Teacher | None = None,
-        scale: Tensor | None = None,
-        device: torch.device | None = None,
-    ) -> None:
-        self._device = device or torch.device("cpu")
-        self.net, self._examples, self._plan, self._folder = net.to(self._device), examples, plan, folder
-        self._teacher, self.scale, self.step = teacher, scale, 0
+    def __init__(self, task: Task[Piece], examples: Examples, plan: FitPlan, *, folder: Path) -> None:
+        self.task, self.step = task, 0
+        self._examples, self._plan, self._folder = examples, plan, folder
         self._order = Order(examples.fitted, plan.seed)
-        self._optimiser = Optimiser(self.net, plan)
-        self._places = _places(net).to(self._device)
+        self._optimiser = Optimiser(task.net, plan)
 
     def resume(self, *, may_grow: bool = False) -> bool:
         """Go on from the folder's checkpoint; return whether there is one.
@@ -74,15 +89,14 @@ class Fit:
         if checkpoint is None:
             return False
         self._require_same(checkpoint, may_grow)
-        self.net.restore({name: tensor.to(self._device) for name, tensor in checkpoint.net.items()})
+        self.begin_with(checkpoint)
         self._optimiser.restore(checkpoint.optimiser)
-        self.scale, self.step = checkpoint.scale, checkpoint.step
+        self.step = checkpoint.step
         return True
 
     def begin_with(self, checkpoint: Checkpoint) -> None:
         """Take over the weights of another fit of the same network; steps and optimiser begin anew."""
-        self.net.restore({name: tensor.to(self._device) for name, tensor in checkpoint.net.items()})
-        self.scale = checkpoint.scale
+        self.task.restore(checkpoint.net, checkpoint.scale)
 
     def run(self, rhythm: Rhythm, on_report: Callable[[Report], None]) -> None:
         """Take the remaining steps. Raises ModelError, and saves nothing, once a loss is not finite."""
@@ -103,46 +117,35 @@ class Fit:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        facts = {"plan": self._plan.to_json(), "data": self._data(), "config": json.dumps(asdict(self.net.config))}
         checkpoint = Checkpoint(
             step=self.step,
-            net=self.net.state_dict(),
+            net=self.task.net.state_dict(),
             optimiser=self._optimiser.state(),
-            scale=self.scale,
-            facts=facts,
+            scale=self.task.scale,
+            facts={**self.task.facts(), "plan": self._plan.to_json(), "data": self._data()},
         )
         write_checkpoint(self._folder, checkpoint)
 
     def measure(self, num_texts: int) -> float | None:
-        """Return the expected accepted length on held-out texts, None if there are none."""
+        """Return how good the network is on held-out texts, None if there are none."""
         chosen = self._examples.held_out[:num_texts].tolist()
-        self.net.eval()
+        self.task.net.eval()
         try:
-            return expected_length(self.net, [self._examples.read(at) for at in chosen], self.scale) if chosen else None
+            return self.task.measure([self._examples.read(at) for at in chosen]) if chosen else None
         finally:
-            self.net.train()
+            self.task.net.train()
 
     def _take_step(self, tally: Tally) -> None:
-        self.net.train()
+        self.task.net.train()
         plan, first = self._plan, self.step * self._plan.sequences
-        batches = [self._slots(first + number) for number in range(plan.sequences)]
-        labels = [draft_labels(slots.wanted, self._places) for slots in batches]
-        weight = sum(float(slot_weights(own >= 0, plan.objective).sum()) for own in labels)
-        sampled = None
-        if plan.head_rows:
-            sampled = sample_head(
-                self.net, labels, plan.head_rows, np.random.default_rng([plan.seed, _ROWS, self.step])
-            )
-        share, loss = 1.0 / max(weight, 1e-9), 0.0
-        for slots, own in zip(batches, labels, strict=True):
-            if not len(own):
-                continue
-            is_half = plan.dtype == "bf16"
-            with drafting(self.net, own.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
-                losses = batch_loss(self.net, slots, own, plan.objective, self._teacher, share=share, sampled=sampled)
-            losses.total.backward()  # type: ignore[no-untyped-call]
-            loss += float(losses.total.detach())
-            tally.add(losses.ce, losses.is_right, own)
+        pieces = [self._piece(first + number) for number in range(plan.sequences)]
+        weight, loss = self.task.begin_step(pieces, self.step), 0.0
+        for piece in pieces:
+            losses = self.task.loss(piece, 1.0 / max(weight, 1e-9))
+            if losses is not None:
+                losses.total.backward()  # type: ignore[no-untyped-call]
+                loss += float(losses.total.detach())
+                tally.add(losses)
         norm = self._optimiser.step(plan.rate(self.step))
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise self._not_finite(first, loss)
@@ -150,20 +153,8 @@ class Fit:
         tally.norm = norm
         self.step += 1
 
-    def _slots(self, place: int) -> Slots:
-        plan = self._plan
-        example = self._examples.read(self._order.at(place), longest=plan.longest)
-        chance = np.random.default_rng([plan.seed, _ANCHORS, place])
-        ids = example.ids.numpy().astype(np.int32)
-        block = self.net.config.block_size
-        depth = plan.depth(float(np.random.default_rng([plan.seed, _DEPTH, place]).random()), block)
-        count = plan.anchors * block // depth
-        anchors = draw_anchors(ids, example.prompt_len, count, chance, skip_loops=plan.skip_loops)
-        slots = make_slots([_cut(example, anchors, depth)], [anchors], depth, self.scale)
-        if plan.noise:
-            noise = np.random.default_rng([plan.seed, _NOISE, place]).uniform(-1.0, 1.0, tuple(slots.batch.taps.shape))
-            slots.batch.taps.add_(torch.from_numpy(noise.astype(np.float32)), alpha=plan.noise)
-        return move(slots, self._device)
+    def _piece(self, place: int) -> Piece:
+        return self.task.prepare(self._examples.read(self._order.at(place), longest=self._plan.longest), place)
 
     def _data(self) -> str:
         return hashlib.sha256(self._examples.fitted.tobytes()).hexdigest()
@@ -189,32 +180,3 @@ class Fit:
             f"The loss is {loss} at step {self.step}, with the texts {', '.join(map(str, texts))}.",
             remedy="Nothing was saved since the last checkpoint; go on from it with a smaller lr.",
         )
-
-
-@contextmanager
-def drafting(net: Net, num_slots: int) -> Iterator[None]:
-    """Let a network draft blocks of so many slots only; Medusa has a head for each and always drafts all."""
-    whole = net.config
-    net.config = replace(whole, block_size=num_slots)
-    try:
-        yield
-    finally:
-        net.config = whole
-
-
-def _cut(example: Example, anchors: np.ndarray[tuple[int], np.dtype[np.int32]], num_slots: int) -> Example:
-    """Leave out what lies behind all slots of the last anchor."""
-    end = min(int(anchors[-1]) + num_slots + 1, len(example.ids)) if len(anchors) else len(example.ids)
-    return Example(
-        index=example.index,
-        ids=example.ids[:end],
-        prompt_len=example.prompt_len,
-        taps=example.taps[:end],
-        last=None if example.last is None else example.last[:end],
-        source=example.source,
-    )
-
-
-def _places(net: Net) -> Tensor:
-    """Return each target id's draft id, -1 for none, [V]."""
-    return net.vocabulary.draft_ids(torch.arange(net.config.vocab_size, device=net.vocabulary.d2t.device))

@@ -20,15 +20,14 @@ _CHUNK = 64  # anchors whose logits are held at once
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Teacher:
-    """What turns the target's last layer into its law over the draft vocabulary."""
+    """The target's final norm, which turns its last layer into what its head reads."""
 
     norm: Tensor  # [d]
     eps: float
-    head: Tensor  # [Vd, d]
 
-    def logits(self, last: Tensor) -> Tensor:
-        """Return the target's logits [..., Vd] for outputs of its last layer [..., d]."""
-        return torch.nn.functional.rms_norm(last, self.norm.shape, self.norm, self.eps) @ self.head.T
+    def logits(self, last: Tensor, head: Tensor) -> Tensor:
+        """Return the target's logits [..., Vd] for outputs of its last layer [..., d]; head [Vd, d] are rows of its."""
+        return torch.nn.functional.rms_norm(last, self.norm.shape, self.norm, self.eps) @ head.T
 
 
 def batch_loss(
@@ -64,7 +63,7 @@ def batch_loss(
                 confidence, result.is_right.float(), reduction="none"
             )
             total = total + share * objective.confidence * (weights * doubt).sum()
-    return Losses(total=total, ce=(weights * result.ce).sum(), is_right=result.is_right)
+    return Losses(total=total, ce=(weights * result.ce).sum(), is_right=result.is_right, num_slots=int(valid.sum()))
 
 
 @torch.no_grad()
@@ -132,7 +131,7 @@ def _by_parts(
         logits = cut[0][part] @ head.weight.T
         if features is not None and head.successors is not None:
             logits = logits + features[part] @ head.successors.T
-        law = None if teacher is None or slots.last is None else teacher.logits(slots.last[part])
+        law = None if teacher is None or slots.last is None else teacher.logits(slots.last[part], head.weight)
         losses = measure(logits, labels[part], law, None if doubt is None else doubt[part], objective)
         (share * losses.total).backward()  # type: ignore[no-untyped-call]
         total += share * float(losses.total.detach())
@@ -140,4 +139,9 @@ def _by_parts(
     surrogate = hidden.new_zeros(())
     for leaf, cut_leaf in zip(leaves, cut, strict=True):
         surrogate = surrogate + (leaf * cut_leaf.grad).sum() if cut_leaf.grad is not None else surrogate
-    return Losses(total=surrogate - surrogate.detach() + total, ce=ce, is_right=torch.cat(right))
+    return Losses(
+        total=surrogate - surrogate.detach() + total,
+        ce=ce,
+        is_right=torch.cat(right),
+        num_slots=int((labels >= 0).sum()),
+    )

@@ -16,6 +16,7 @@ from paradraft.nets.config import NetConfig
 from paradraft.nets.facts import open_target as read_target_facts
 from paradraft.nets.folder import save_drafter_folder
 from paradraft.train.beginning import NetPlan, begin_net, fold_scale, uses_scale
+from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
@@ -60,7 +61,7 @@ class FittedNet:
 
 def open_fit(
     sources: FitSources, net_plan: NetPlan, plan: FitPlan, *, device: torch.device, may_grow: bool = False
-) -> Fit:
+) -> Fit[DraftPiece]:
     """Return a fit, gone on to its folder's checkpoint if there is one.
 
     Raises AlignmentError for shards of another target or a folder of another fit, ModelError for damaged files,
@@ -74,10 +75,10 @@ def open_fit(
     net = begin_net(net_plan, target, examples.count_tokens(config.vocab_size), seed=plan.seed)
     teacher = None
     if plan.objective.needs_teacher:
-        head = net.lm_head.weight.to(device)
-        teacher = Teacher(norm=target.final_norm.to(device), eps=target.config.norm_eps, head=head)
+        teacher = Teacher(norm=target.final_norm.to(device), eps=target.config.norm_eps)
     scale = examples.measure_scale() if uses_scale(config) else None
-    fit = Fit(net, examples, plan, folder=sources.folder, teacher=teacher, scale=scale, device=device)
+    task = DraftTask(net, plan, teacher=teacher, scale=scale, device=device)
+    fit = Fit(task, examples, plan, folder=sources.folder)
     if not fit.resume(may_grow=may_grow) and sources.begin_from is not None:
         fit.begin_with(require_checkpoint(sources.begin_from))
     return fit

@@ -67,6 +67,7 @@ class Losses:
     total: Tensor  # scalar, carries the gradient
     ce: Tensor  # scalar: cross-entropy, weighted, without gradient
     is_right: Tensor  # [A, K] bool: the first choice is the target's token
+    num_slots: int  # with something to learn
 
 
 def slot_weights(valid: Tensor, objective: Objective, first: int = 0) -> Tensor:
@@ -108,7 +109,7 @@ def measure(
     if objective.confidence and confidence is not None:
         doubt = functional.binary_cross_entropy_with_logits(confidence.float(), chance, reduction="none")
         total = total + objective.confidence * (weights * doubt)[valid].sum()
-    return Losses(total=total, ce=(weights * ce.detach())[valid].sum(), is_right=is_right)
+    return Losses(total=total, ce=(weights * ce.detach())[valid].sum(), is_right=is_right, num_slots=int(valid.sum()))
 
 
 def pace_weights(ce: Tensor, valid: Tensor) -> Tensor:

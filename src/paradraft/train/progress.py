@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from paradraft.train.fit_plan import FitPlan
+from paradraft.train.objectives import Losses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,11 +36,11 @@ class Tally:
         self.begun, self.weight, self.norm = time.perf_counter(), 0.0, 0.0
         self._ce = self._right = self._slots = 0.0
 
-    def add(self, ce: Tensor, is_right: Tensor, labels: Tensor) -> None:
-        """Count a batch: its weighted cross-entropy and the hits and labels [A, K] of its slots."""
-        self._ce += float(ce)
-        self._right += float(is_right.sum())
-        self._slots += float((labels >= 0).sum())
+    def add(self, losses: Losses) -> None:
+        """Count a piece."""
+        self._ce += float(losses.ce)
+        self._right += float(losses.is_right.sum())
+        self._slots += losses.num_slots
 
     def report(self, step: int, plan: FitPlan, length: float | None) -> Report:
         """Return what was counted, per slot and second."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from paradraft.core.arrays import IntArray, ints
 from paradraft.nets.net import Net
+from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.train.anchors import all_anchors
 from paradraft.train.batches import draft_labels, make_slots, move
 from paradraft.train.examples import Example
@@ -26,8 +27,8 @@ def hits_at(net: Net, example: Example, anchors: IntArray, scale: Tensor | None)
     """Return whether each slot's first choice is the text's token, [A, K] bool; slots behind the end miss."""
     device = net.lm_head.weight.device
     slots = move(make_slots([example], [anchors], net.config.block_size, scale), device)
-    places = net.vocabulary.draft_ids(torch.arange(net.config.vocab_size, device=net.vocabulary.d2t.device))
-    labels = draft_labels(slots.wanted, places.to(device))
+    places = DraftVocabulary(net.d2t, net.t2d).draft_ids(torch.arange(net.config.vocab_size, device=device))
+    labels = draft_labels(slots.wanted, places)
     return (batch_hits(net, slots, labels) & (labels >= 0)).cpu()
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from paradraft.core.errors import AlignmentError, ModelError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder import load_drafter_folder
-from paradraft.train import fit as fit_module
+from paradraft.train import draft_task
 from paradraft.train.beginning import NetPlan
+from paradraft.train.draft_task import DraftPiece
 from paradraft.train.fit import Fit, Rhythm
 from paradraft.train.fit_plan import FitPlan
 from paradraft.train.making import CardFacts, FitSources, export_fit, fitted_net, open_fit
@@ -45,19 +46,19 @@ def net_plan(method: str) -> NetPlan:
 
 def opened(
     target: Path, shards: Path, folder: Path, plan: FitPlan = PLAN, method: str = "dspark", **options: bool
-) -> Fit:
+) -> Fit[DraftPiece]:
     sources = FitSources(target=str(target), shards=shards, folder=folder)
     return open_fit(sources, net_plan(method), plan, device=torch.device("cpu"), **options)
 
 
-def run(fit: Fit, rhythm: Rhythm = RHYTHM) -> list[Report]:
+def run(fit: Fit[DraftPiece], rhythm: Rhythm = RHYTHM) -> list[Report]:
     reports: list[Report] = []
     fit.run(rhythm, reports.append)
     return reports
 
 
-def weights(fit: Fit) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in fit.net.state_dict().items()}
+def weights(fit: Fit[DraftPiece]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in fit.task.net.state_dict().items()}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -100,7 +101,7 @@ def test_every_part_of_a_network_is_trained(method: str, target: Path, shards: P
     fit = opened(target, shards, tmp_path, replace(PLAN, steps=5), method)
     before = weights(fit)
     run(fit)
-    trained = {name for name, weight in fit.net.named_parameters() if weight.requires_grad}
+    trained = {name for name, weight in fit.task.net.named_parameters() if weight.requires_grad}
     assert trained
     assert not {name for name in trained if torch.equal(before[name], weights(fit)[name])}
 
@@ -120,13 +121,13 @@ def test_a_loss_that_is_not_finite_stops_the_fit_and_spares_the_checkpoint(
     run(fit)
     before = (tmp_path / CHECKPOINT).read_bytes()
     again = opened(target, shards, tmp_path, replace(PLAN, steps=8), may_grow=True)
-    honest = fit_module.batch_loss
+    honest = draft_task.batch_loss
 
     def broken(*given: object, **named: object) -> object:
         losses = honest(*given, **named)  # type: ignore[arg-type]
         return replace(losses, total=losses.total * float("nan"))
 
-    monkeypatch.setattr(fit_module, "batch_loss", broken)
+    monkeypatch.setattr(draft_task, "batch_loss", broken)
     with pytest.raises(ModelError, match="loss is nan at step 4, with the texts"):
         run(again)
     assert (tmp_path / CHECKPOINT).read_bytes() == before
@@ -135,7 +136,7 @@ def test_a_loss_that_is_not_finite_stops_the_fit_and_spares_the_checkpoint(
 def test_measuring_leaves_the_network_in_training_mode(target: Path, shards: Path, tmp_path: Path) -> None:
     fit = opened(target, shards, tmp_path)
     assert fit.measure(4) is not None
-    assert fit.net.training
+    assert fit.task.net.training
 
 
 def test_another_plan_or_other_texts_are_refused_by_name(target: Path, shards: Path, tmp_path: Path) -> None:
@@ -147,6 +148,21 @@ def test_another_plan_or_other_texts_are_refused_by_name(target: Path, shards: P
     with pytest.raises(AlignmentError, match="other texts"):
         opened(target, own, tmp_path / "run")
     assert opened(target, own, tmp_path / "run", replace(PLAN, steps=6), may_grow=True).step == 4
+
+
+def test_more_texts_do_not_change_what_draft_ids_mean(target: Path, tmp_path: Path) -> None:
+    own = write_capture(tmp_path / "shards", num_texts=4, length=6)
+    sources = FitSources(target=str(target), shards=own, folder=tmp_path / "run")
+    few = replace(NET, draft_vocab_size=16, tap_layers=(0, 1, 2))
+    first = open_fit(sources, few, PLAN, device=torch.device("cpu"))
+    run(first)
+    write_capture(own, num_texts=20, shard=1)
+    fresh = open_fit(replace(sources, folder=tmp_path / "other"), few, PLAN, device=torch.device("cpu"))
+    second = open_fit(sources, few, replace(PLAN, steps=6), device=torch.device("cpu"), may_grow=True)
+    tokens = torch.arange(60)
+    labels = [fit.task.prepare(fit._examples.read(1), 0).labels for fit in (first, second, fresh)]  # type: ignore[attr-defined]
+    assert torch.equal(labels[0], labels[1])
+    assert not torch.equal(first.task.net.state_dict()["t2d"][tokens], fresh.task.net.state_dict()["t2d"][tokens])
 
 
 def test_shards_without_a_tapped_layer_are_refused(target: Path, shards: Path, tmp_path: Path) -> None:
@@ -182,12 +198,12 @@ def test_losses_against_the_targets_law_can_be_fitted(name: str, target: Path, s
 def test_the_exported_drafter_reads_taps_as_the_target_makes_them(target: Path, shards: Path, tmp_path: Path) -> None:
     fit = opened(target, shards, tmp_path / "run")
     run(fit)
-    assert fit.scale is not None
+    assert fit.task.scale is not None
     facts = CardFacts(shards=shards, licences={"rule": "MIT"})
     loaded = load_drafter_folder(export_fit(tmp_path / "run", tmp_path / "out", target=str(target), facts=facts))
-    taps = torch.randn(5, len(fit.scale)) * fit.scale
-    expected = (taps / fit.scale) @ fit.net.state_dict()["fc.weight"].T
+    taps = torch.randn(5, len(fit.task.scale)) * fit.task.scale
+    expected = (taps / fit.task.scale) @ fit.task.net.state_dict()["fc.weight"].T
     torch.testing.assert_close(taps @ loaded.state["fc.weight"].T, expected, rtol=1e-4, atol=1e-5)
     assert loaded.card is not None
     assert [(source.name, source.licence) for source in loaded.card.sources] == [("rule", "MIT")]
-    assert loaded.config == fitted_net(tmp_path / "run").config == fit.net.config
+    assert loaded.config == fitted_net(tmp_path / "run").config == fit.task.net.config

@@ -1,0 +1,120 @@
+"""What a step of fitting a drafting network is made of: texts, anchors, labels and the loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from paradraft.nets.net import Net
+from paradraft.nets.vocabulary import DraftVocabulary
+from paradraft.train.anchors import draw_anchors
+from paradraft.train.batches import Slots, draft_labels, make_slots, move
+from paradraft.train.examples import Example
+from paradraft.train.fit_plan import FitPlan
+from paradraft.train.losses import Teacher, batch_loss
+from paradraft.train.objectives import Losses, slot_weights
+from paradraft.train.sampled_head import SampledHead, sample_head
+from paradraft.train.simulate import expected_length
+
+_ANCHORS, _NOISE, _DEPTH, _ROWS = 1, 2, 3, 4  # streams of chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DraftPiece:
+    """One text of a step."""
+
+    slots: Slots
+    labels: Tensor  # [A, K] draft ids, -1 where there is nothing to learn
+
+
+class DraftTask:
+    """Fits a drafting network."""
+
+    def __init__(
+        self, net: Net, plan: FitPlan, *, teacher: Teacher | None, scale: Tensor | None, device: torch.device
+    ) -> None:
+        self.net, self.scale = net.to(device), scale
+        self._plan, self._teacher, self._device = plan, teacher, device
+        self._sampled: SampledHead | None = None
+        self._places = self._draft_places()
+
+    def restore(self, state: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        """Take over weights, the vocabulary among them, and the scale of the taps that they were fitted to."""
+        self.net.restore({name: tensor.to(self._device) for name, tensor in state.items()})
+        self.scale, self._places = scale, self._draft_places()
+
+    def facts(self) -> dict[str, str]:
+        """Return what a checkpoint has to say beside the weights."""
+        return {"config": json.dumps(asdict(self.net.config))}
+
+    def prepare(self, example: Example, place: int) -> DraftPiece:
+        """Draw anchors of a text, at a place of the order of all texts."""
+        plan, block = self._plan, self.net.config.block_size
+        chance = np.random.default_rng([plan.seed, _ANCHORS, place])
+        depth = plan.depth(float(np.random.default_rng([plan.seed, _DEPTH, place]).random()), block)
+        ids, count = example.ids.numpy().astype(np.int32), plan.anchors * block // depth
+        anchors = draw_anchors(ids, example.prompt_len, count, chance, skip_loops=plan.skip_loops)
+        slots = make_slots([_cut(example, anchors, depth)], [anchors], depth, self.scale)
+        if plan.noise:
+            noise = np.random.default_rng([plan.seed, _NOISE, place]).uniform(-1.0, 1.0, tuple(slots.batch.taps.shape))
+            slots.batch.taps.add_(torch.from_numpy(noise.astype(np.float32)), alpha=plan.noise)
+        moved = move(slots, self._device)
+        return DraftPiece(slots=moved, labels=draft_labels(moved.wanted, self._places))
+
+    def begin_step(self, pieces: Sequence[DraftPiece], step: int) -> float:
+        """Return the weight of all pieces together; their losses are divided by it."""
+        plan = self._plan
+        if plan.head_rows:
+            chance = np.random.default_rng([plan.seed, _ROWS, step])
+            self._sampled = sample_head(self.net, [piece.labels for piece in pieces], plan.head_rows, chance)
+        return sum(float(slot_weights(piece.labels >= 0, plan.objective).sum()) for piece in pieces)
+
+    def loss(self, piece: DraftPiece, share: float) -> Losses | None:
+        """Return the losses of a piece times share, None if it has no anchor."""
+        plan, labels = self._plan, piece.labels
+        if not len(labels):
+            return None
+        is_half = plan.dtype == "bf16"
+        with drafting(self.net, labels.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
+            return batch_loss(
+                self.net, piece.slots, labels, plan.objective, self._teacher, share=share, sampled=self._sampled
+            )
+
+    def measure(self, examples: Sequence[Example]) -> float:
+        """Return the expected accepted length on texts, the target's own token included."""
+        return expected_length(self.net, examples, self.scale)
+
+    def _draft_places(self) -> Tensor:
+        """Return each target id's draft id, -1 for none, [V]."""
+        vocabulary = DraftVocabulary(self.net.d2t, self.net.t2d)
+        return vocabulary.draft_ids(torch.arange(self.net.config.vocab_size, device=self._device))
+
+
+@contextmanager
+def drafting(net: Net, num_slots: int) -> Iterator[None]:
+    """Let a network draft blocks of so many slots only; Medusa has a head for each and always drafts all."""
+    whole = net.config
+    net.config = replace(whole, block_size=num_slots)
+    try:
+        yield
+    finally:
+        net.config = whole
+
+
+def _cut(example: Example, anchors: np.ndarray[tuple[int], np.dtype[np.int32]], num_slots: int) -> Example:
+    """Leave out what lies behind all slots of the last anchor."""
+    end = min(int(anchors[-1]) + num_slots + 1, len(example.ids)) if len(anchors) else len(example.ids)
+    return Example(
+        index=example.index,
+        ids=example.ids[:end],
+        prompt_len=example.prompt_len,
+        taps=example.taps[:end],
+        last=None if example.last is None else example.last[:end],
+        source=example.source,
+    )
