@@ -23,8 +23,10 @@ from paradraft.core.arrays import IntArray, ints, starts_of
 from paradraft.core.ports import Drafter
 from paradraft.core.records import Batch, Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
+from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
+from paradraft.drafters.table.recent import RecentDrafter
 
 GREEDY = SamplingParams(temperature=0.0)
 VOCAB_SIZE = 49152
@@ -34,6 +36,8 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "suffix, own text": lambda: SuffixDrafter(shared_tokens=0),
     "suffix": SuffixDrafter,
     "suffix, tree": lambda: SuffixDrafter(width=4),
+    "recent": RecentDrafter,
+    "merged: suffix, recent": lambda: MergedDrafter([SuffixDrafter(), RecentDrafter()], vocab_size=VOCAB_SIZE),
 }
 
 
