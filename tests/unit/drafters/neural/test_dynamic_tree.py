@@ -11,6 +11,7 @@ from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.draft import Draft, Price
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
+from paradraft.drafters.neural.law import SlotLaw
 from paradraft.nets.steps import Level
 from paradraft.verify.noise import GumbelNoise
 from support.drafting import RowText, batch_for
@@ -158,3 +159,17 @@ def test_drawn_tokens_have_the_frequencies_of_their_law() -> None:
         counts[second] += first == int(LAW((100,)).argmax())
     expected = chances((100, int(LAW((100,)).argmax())), 0.8)
     np.testing.assert_allclose(counts / counts.sum(), expected, atol=0.05)
+
+
+def test_of_many_candidates_those_are_told_that_the_noise_prefers() -> None:
+    batch = batch_for(RowText(tokens=[1, 2, 3], params=WARM, seed=11))
+    coupling = Coupling(batch.sampling[0], 3)
+    law = SlotLaw(np.arange(40, dtype=np.int32), np.full(40, 1 / 50), 0.2)
+    told = []
+    for each in (None, coupling):
+        walk = TreeWalk(params=WARM, terms=TreeTerms(depth=2, num_nodes=2, coupling=each))
+        walk.learn(0, law)
+        told.append(set(walk.shares(walk.root())))
+    noise = GumbelNoise(11, 0).gumbel(np.arange(40, dtype=np.int32), position=3)
+    assert told[0] == set(range(16))
+    assert told[1] == set(np.argsort(-noise)[:16].tolist())
