@@ -46,6 +46,7 @@ class NetConfig:
     has_confidence: bool = False
     confidence_reads_markov: bool = True  # its input is joined by the embedding of the token before
     num_res_blocks: int = 1  # of each head, medusa only
+    norm_before_residual: bool = False  # the EAGLE family's first layer goes on from the normed feature
 
     @property
     def num_taps(self) -> int:
@@ -111,7 +112,14 @@ _RANGES = (
     ("markov_rank", 0, 65536),
     ("num_res_blocks", 0, 64),
 )
-_FLAGS = ("has_head_norms", "has_mask_embedding", "has_own_embedding", "has_confidence", "confidence_reads_markov")
+_FLAGS = (
+    "has_head_norms",
+    "has_mask_embedding",
+    "has_own_embedding",
+    "has_confidence",
+    "confidence_reads_markov",
+    "norm_before_residual",
+)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

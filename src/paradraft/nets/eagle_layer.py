@@ -29,6 +29,7 @@ class EagleLayer(nn.Module):
     def __init__(self, config: NetConfig, *, is_first: bool) -> None:
         super().__init__()
         size = config.hidden_size
+        self._goes_on_normed = config.norm_before_residual
         self.input_layernorm = Norm(size, config.norm_eps)
         if is_first:
             self.hidden_norm = Norm(size, config.norm_eps)
@@ -42,8 +43,9 @@ class EagleLayer(nn.Module):
 
     def enter_pair(self, embedded: Tensor, features: Tensor) -> LayerInput:
         """Return the input of the first layer; embedded tokens and features, both [T, d]."""
-        pair = torch.cat([self.input_layernorm(embedded), self.hidden_norm(features)], dim=-1)
-        return LayerInput(pair, features)
+        normed = self.hidden_norm(features)
+        pair = torch.cat([self.input_layernorm(embedded), normed], dim=-1)
+        return LayerInput(pair, normed if self._goes_on_normed else features)
 
     def keys_and_values(self, read: LayerInput, angles: Angles) -> tuple[Tensor, Tensor]:
         """Return turned keys and values [T, N, D]."""

@@ -57,6 +57,7 @@ class ServedLayer:
 
     def __init__(self, layer: EagleLayer, config: NetConfig, placed: Placed, *, is_first: bool) -> None:
         self._heads, self._key_heads, self._size = config.num_heads, config.num_key_heads, config.head_dim
+        self._goes_on_normed = config.norm_before_residual
         attention = layer.self_attn
         self._input_norm = placed.norm(layer.input_layernorm)
         self._hidden_norm = placed.norm(layer.hidden_norm) if is_first else None
@@ -73,7 +74,9 @@ class ServedLayer:
         """Return the input of states [T, d]; the first layer reads embedded tokens [T, d] beside them."""
         if self._hidden_norm is None:
             return LayerInput(self._input_norm(states), states)
-        return LayerInput(torch.cat([self._input_norm(embedded), self._hidden_norm(states)], dim=-1), states)
+        normed = self._hidden_norm(states)
+        pair = torch.cat([self._input_norm(embedded), normed], dim=-1)
+        return LayerInput(pair, normed if self._goes_on_normed else states)
 
     def project(self, read: LayerInput, angles: Angles) -> Heads:
         """Return turned queries and keys, and values."""

@@ -46,7 +46,9 @@ def read_all(net: EagleNet, embedded: Tensor, features: Tensor) -> Tensor:
 
         inputs = norm(hidden, weight("input_layernorm")) if number else norm(embedded, weight("input_layernorm"))
         if number == 0:
-            inputs = torch.cat([inputs, norm(features, weight("hidden_norm"))], dim=-1)
+            normed = norm(features, weight("hidden_norm"))
+            inputs = torch.cat([inputs, normed], dim=-1)
+            hidden = normed if config.norm_before_residual else features
         heads = [(inputs @ weight(f"self_attn.{name}_proj").T).unflatten(-1, (-1, config.head_dim)) for name in "qkv"]
         groups = config.num_heads // config.num_key_heads
         queries = turn(heads[0], positions, config.rope_theta)
@@ -81,11 +83,11 @@ def draft_alone(net: EagleNet, ids: Tensor, taps: Tensor, anchor: int) -> Tensor
     return norm(torch.stack(slots), state["norm.weight"])
 
 
-@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("changes", [{"num_layers": 1}, {"num_layers": 2}, {"norm_before_residual": True}], ids=str)
 @pytest.mark.parametrize("method", METHODS)
 @torch.no_grad()
-def test_all_anchors_at_once_draft_what_each_drafts_alone(method: str, num_layers: int) -> None:
-    net = eagle(method, num_layers=num_layers)
+def test_all_anchors_at_once_draft_what_each_drafts_alone(method: str, changes: dict[str, object]) -> None:
+    net = eagle(method, **changes)
     example = example_of(net.config, (9, 14), [1, 5, 8, 10, 17, 22])
     output = net.draft_training(example)
     for place, anchor in enumerate(example.anchors.tolist()):

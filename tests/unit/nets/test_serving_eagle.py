@@ -109,11 +109,22 @@ def expected(net: EagleNet, example: TrainingBatch, ends: list[int], drafted: In
 
 @pytest.mark.parametrize("is_scattered", [False, True])
 @pytest.mark.parametrize("chunk", [1, 3, 50])
-@pytest.mark.parametrize(("method", "num_layers"), [("eagle3", 1), ("eagle3", 2), ("peagle", 1), ("peagle", 3)])
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("eagle3", {"num_layers": 1}),
+        ("eagle3", {"num_layers": 2}),
+        ("eagle3", {"norm_before_residual": True}),
+        ("peagle", {"num_layers": 1}),
+        ("peagle", {"num_layers": 3}),
+        ("peagle", {"has_head_norms": True}),
+    ],
+    ids=str,
+)
 def test_a_cached_round_equals_a_full_recomputation(
-    method: str, num_layers: int, chunk: int, is_scattered: bool
+    method: str, changes: dict[str, object], chunk: int, is_scattered: bool
 ) -> None:
-    net, network = served(method, num_layers=num_layers)
+    net, network = served(method, **changes)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     feed_texts(network, example, ends, chunk, is_scattered=is_scattered)
     marginals = network.draft(draft_feed(example, ends, is_scattered=is_scattered))

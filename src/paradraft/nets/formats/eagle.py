@@ -13,12 +13,12 @@ from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants
 from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import EAGLE_METHODS, EMBEDDING, MASK_HIDDEN
 
+RESIDUAL = "norm_before_residual"
 IDS = "eagle_aux_hidden_state_layer_ids"
 _ARCHITECTURES = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "PEagleDraftModel")
 _FIRST, _OURS = "midlayer.", "layers.0."
 _MASK_KEYS = ("mask_token_id", "ptd_token_id", "pard_token")
 EAGLE_VARIANTS: Mapping[str, tuple[object, ...]] = {
-    "norm_before_residual": (False,),
     "norm_before_fc": (False,),
     "fc_norm": (False,),
     "norm_output": (False,),
@@ -48,6 +48,9 @@ class EagleLayout:
             "has_own_embedding": EMBEDDING in names,
         }
         refuse_variants(keys, {"target_hidden_size": (decoder["hidden_size"],)})
+        for place in (inner, keys):
+            if place.has(RESIDUAL):
+                said[RESIDUAL] = place.flag(RESIDUAL)
         if keys.has("draft_vocab_size"):
             said["draft_vocab_size"] = keys.whole("draft_vocab_size", low=1)
         place = keys if keys.has(IDS) else inner
@@ -76,6 +79,7 @@ class EagleLayout:
             IDS: list(ids),
             "eagle_config": {IDS: list(ids), "use_aux_hidden_state": True},
             **mask,
+            **({RESIDUAL: True} if config.norm_before_residual else {}),
             "torch_dtype": labels.dtype,
         }
 

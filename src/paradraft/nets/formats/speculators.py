@@ -11,7 +11,7 @@ from types import MappingProxyType
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.block import HEAD_NORM, read_heads, write_heads
 from paradraft.nets.formats.decoder import read_decoder, why_no_decoder, write_decoder
-from paradraft.nets.formats.eagle import EAGLE_VARIANTS, IDS, entered, outputs, shaped_mask
+from paradraft.nets.formats.eagle import EAGLE_VARIANTS, IDS, RESIDUAL, entered, outputs, shaped_mask
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants, renamed
 from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import EAGLE_METHODS, EMBEDDING
@@ -85,6 +85,7 @@ class SpeculatorsLayout:
 def _read_eagle(keys: Keys) -> Fields:
     refuse_variants(keys, EAGLE_VARIANTS)
     said: Fields = {"tap_layers": outputs(keys.wholes(IDS, low=0))} if keys.has(IDS) else {}
+    said[RESIDUAL] = keys.flag(RESIDUAL, default=False)
     count = _speculative_tokens(keys)
     return said if count is None else {**said, "block_size": count}
 
@@ -110,7 +111,7 @@ def _write_eagle(config: NetConfig) -> dict[str, object]:
     plain = dict.fromkeys(EAGLE_VARIANTS, False)
     mask = {"mask_token_id": config.mask_token_id} if config.method == "peagle" else {}
     owns = {"embed_requires_grad": config.has_own_embedding}
-    return {**plain, **owns, IDS: list(entered(config.tap_layers)), **mask}
+    return {RESIDUAL: config.norm_before_residual, **plain, **owns, IDS: list(entered(config.tap_layers)), **mask}
 
 
 def _write_block(config: NetConfig) -> dict[str, object]:

@@ -97,6 +97,15 @@ def test_layer_ids_are_converted_between_output_of_a_layer_and_input_to_it(
     assert found == ids
 
 
+@pytest.mark.parametrize("layout", ["eagle", "speculators", "native"])
+def test_a_first_layer_that_goes_on_from_the_normed_feature_stays_one(layout: str, tmp_path: Path) -> None:
+    for is_normed in (True, False):
+        net = drafter("eagle3", norm_before_residual=is_normed)
+        out = save_drafter_folder(tmp_path / f"{is_normed}", net, card(), layout=layout)
+        assert load_drafter_folder(out).config.norm_before_residual is is_normed
+        assert content_of(out).get("norm_before_residual", False) is is_normed
+
+
 @pytest.mark.parametrize("layout", ["zlab", "speculators"])
 def test_a_block_of_dflash_counts_its_anchor_outside_and_not_inside(layout: str, tmp_path: Path) -> None:
     content = content_of(save_drafter_folder(tmp_path / "out", drafter("dflash"), None, layout=layout))
@@ -226,7 +235,7 @@ def test_foreign_files_say_rope_in_either_place(tmp_path: Path) -> None:
         ("dspark", "speculators", {"sample_from_anchor": False}, "sample_from_anchor"),
         ("dspark", "speculators", {"aux_hidden_state_layer_ids": [2, 5, 99]}, "tap_layers"),
         ("dspark", "speculators", {"aux_hidden_state_layer_ids": [-1, 5, 9]}, "aux_hidden_state_layer_ids=-1"),
-        ("eagle3", "speculators", {"norm_before_residual": True}, "norm_before_residual"),
+        ("eagle3", "speculators", {"norm_output": True}, "norm_output"),
         ("eagle3", "eagle", {"fc_norm": True}, "fc_norm"),
         ("peagle", "eagle", {"target_hidden_size": 64}, "target_hidden_size"),
         ("medusa", "medusa", {"original_lm_head": False}, "original_lm_head"),
@@ -300,3 +309,13 @@ def test_dflash_that_drafts_from_its_anchor_is_dspark_without_heads(tmp_path: Pa
     edit(out, speculators_model_type="dflash", sample_from_anchor=True)
     loaded = load_drafter_folder(out)
     assert replace(loaded.config, num_target_layers=DEPTH) == net.config
+
+
+def test_a_folder_with_copies_of_the_targets_tables_is_read_as_it_is(tmp_path: Path) -> None:
+    net = drafter("dspark", draft_vocab_size=VOCAB, has_own_embedding=True)
+    full = Weights(net.config, {**net.tensors, "lm_head.weight": torch.randn(VOCAB, WIDTH)})
+    out = save_drafter_folder(tmp_path / "out", full, None, layout="deepspec")
+    edit(out, paradraft=None)
+    loaded = load_drafter_folder(out)
+    assert_same(loaded, full)
+    assert loaded.config.draft_vocab_size == VOCAB
