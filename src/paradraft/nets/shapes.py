@@ -32,12 +32,14 @@ class Wanted:
 
 def wanted_tensors(config: NetConfig) -> Wanted:
     """Return the tensors of a network with this configuration."""
+    optional: Shapes = {}
     if config.method == "medusa":
-        required, optional = _medusa(config), {FINAL_NORM: (config.hidden_size,)}
+        required = _medusa(config)
+        optional[FINAL_NORM] = (config.hidden_size,)
     elif config.method in EAGLE_METHODS:
-        required, optional = _eagle(config), {}
+        required = _eagle(config)
     else:
-        required, optional = _block(config), {}
+        required = _block(config)
     required |= _correction(config)
     vocabulary = _vocabulary(config)
     if config.draft_vocab_size < config.vocab_size:
