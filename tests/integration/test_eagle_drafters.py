@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
+from torch import Tensor
 
 from paradraft import LLM, SamplingParams
+from paradraft.nets.card import Card
+from paradraft.nets.config import NetConfig
+from paradraft.nets.facts import facts_of
+from paradraft.nets.folder import save_drafter_folder
 from support.served_pair import Watch, serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, CALM, PROMPT_LEN, Pair, accepted_at, trained_pair
 
 METHODS = ["eagle3", "peagle", "medusa"]
 READING = ["eagle3", "peagle"]  # those with a cache
 GREEDY = SamplingParams(temperature=0.0, max_tokens=ANSWER_LEN, ignore_eos=True)
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Weights as `save_drafter_folder` takes them."""
+
+    config: NetConfig
+    tensors: dict[str, Tensor]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.tensors
 
 
 @pytest.fixture(params=METHODS)
@@ -138,3 +157,29 @@ def test_sampling_rules_draw_from_the_network_and_greedy_rows_stay_plain(pair: P
         before = len(watch.rounds)
         answers(llm, held_out(pair), SamplingParams(temperature=1.0, max_tokens=24))
         assert sum(each.accepted for each in watch.rounds[before:]) > 0
+
+
+def test_a_folder_drafts_as_the_network_it_was_written_from(pair: Pair, tmp_path: Path) -> None:
+    with LLM(str(pair.folder), drafter="none", dtype="fp32", kv_tokens=2048, seed=3) as llm:
+        card = Card(target=facts_of(llm.model))
+    folder = save_drafter_folder(tmp_path / "drafter", pair.net, card)
+    with serving(pair, node_cost=None) as (llm, _):
+        wanted = [result.choices[0].stats.accepted for result in llm.generate(held_out(pair), GREEDY)]
+    options = {"dtype": "fp32", "kv_tokens": 2048, "page_size": 4, "adaptive": False, "seed": 3, "gamma": BLOCK}
+    with LLM(str(pair.folder), drafter=str(folder), **options) as llm:
+        found = [result.choices[0].stats.accepted for result in llm.generate(held_out(pair), GREEDY)]
+    assert found == wanted
+    assert sum(found) > 0
+
+
+def test_medusa_heads_without_a_norm_use_the_targets(tmp_path: Path) -> None:
+    pair = trained_pair("medusa", calm=CALM)
+    rest = {name: tensor for name, tensor in pair.net.state_dict().items() if name != "norm.weight"}
+    folder = save_drafter_folder(tmp_path / "drafter", Bare(pair.net.config, rest), None)
+    whole = save_drafter_folder(tmp_path / "whole", pair.net, None)
+    found = []
+    for drafter in (folder, whole):
+        with LLM(str(pair.folder), drafter=str(drafter), dtype="fp32", kv_tokens=2048, adaptive=False) as llm:
+            found.append([result.choices[0].stats.accepted for result in llm.generate(held_out(pair), GREEDY)])
+    assert found[0] == found[1]
+    assert sum(found[0]) > 0
