@@ -123,6 +123,14 @@ def test_taps_that_the_target_does_not_have_are_refused_before_it_is_loaded(dspa
         LLM(str(dspark.folder), drafter=str(folder), **OPTIONS)
 
 
+def test_what_a_drafter_cannot_prove_is_said_at_the_start(dspark: Pair, tmp_path: Path):
+    with LLM(str(dspark.folder), drafter=str(folder_of(dspark, tmp_path / "carded")), **OPTIONS) as llm:
+        assert "no card" not in llm.summary()
+    bare = folder_of(dspark, tmp_path / "bare", has_card=False)
+    with LLM(str(dspark.folder), drafter=str(bare), **OPTIONS) as llm:
+        assert "no card" in llm.summary()
+
+
 def test_a_tree_under_a_rule_for_chains_is_refused(dspark: Pair, tmp_path: Path):
     folder = folder_of(dspark, tmp_path / "drafter")
     with pytest.raises(ConfigError, match="draft_width"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paradraft.app.config import Config
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
-from paradraft.app.networks import needs_of, open_networks
+from paradraft.app.networks import fit_networks, needs_of, open_networks
 from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Drafter, Limits
@@ -54,6 +54,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             needs=with_attention(needs_of(opened) if custom is None else custom.needs, selector),
         )
         loaded.callback(model.target.close)
+        opened, notes = fit_networks(opened, model)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:
@@ -64,7 +65,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule)),
             model=model,
-            summary=_summary(model.target.limits, drafting, config, is_exact=rule.is_exact),
+            summary=" ".join([_summary(model.target.limits, drafting, config, is_exact=rule.is_exact), *notes]),
             resources=loaded.pop_all(),
         )
 
@@ -86,6 +87,7 @@ def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: Rule
             gamma=drafting.gamma,
             nodes=drafting.nodes,
             is_adaptive=config.adaptive,
+            node_price=config.draft_price,
             schedules_verification=config.schedule_verification,
             calibration=calibration,
             reuses_prefixes=config.prefix_caching,

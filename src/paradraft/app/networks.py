@@ -13,6 +13,7 @@ from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.load import LoadedModel
+from paradraft.nets.facts import facts_of
 from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder
 from paradraft.nets.serving_target import serve_for
 from paradraft.verify.rules import Rule
@@ -40,19 +41,32 @@ def needs_of(opened: Opened) -> Needs:
     return Needs(sources=(), hidden_layers=tuple(sorted(layers)))
 
 
-def build_network_drafter(
-    loaded: LoadedNet, config: Config, target: LoadedModel, rule: Rule, resources: ExitStack
-) -> NeuralDrafter:
-    """Return a drafter over an opened folder; its memory is freed by `resources`.
+def fit_networks(opened: Opened, target: LoadedModel) -> tuple[Opened, tuple[str, ...]]:
+    """Return the drafters as this target can use them, and what is worth a word to the user.
 
-    Raises AlignmentError for a drafter of another target, ConfigError for a tree under a rule for chains.
+    Raises AlignmentError with the reason for one that was made for another target.
+    """
+    if not opened:
+        return opened, ()
+    facts = facts_of(target)
+    fitted = {name: net.for_target(facts) for name, net in opened.items()}
+    notes = [note for _, each in fitted.values() for note in each]
+    return {name: net for name, (net, _) in fitted.items()}, tuple(dict.fromkeys(notes))
+
+
+def build_network_drafter(
+    fitted: LoadedNet, config: Config, target: LoadedModel, rule: Rule, resources: ExitStack
+) -> NeuralDrafter:
+    """Return a drafter over a folder that fits the target; its memory is freed by `resources`.
+
+    Raises ConfigError for a tree under a rule for chains, ModelError for weights that do not fit.
     """
     if config.draft_width > 1 and (rule.shape is not Shape.TREE or rule.reads_draft_laws):
         raise ConfigError(
             f"draft_width={config.draft_width} makes trees, and under the rule {rule.name!r} a network drafts chains.",
             remedy="Set draft_width to 1, or use the rule coupled.",
         )
-    network, _ = serve_for(loaded, target, device=config.device)
+    network = serve_for(fitted, target, device=config.device)
     resources.callback(network.close)
     limits = target.target.limits
     pages = PageCache(num_pages=limits.num_pages, page_size=limits.page_size)

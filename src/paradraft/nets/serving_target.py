@@ -8,7 +8,6 @@ from paradraft.models.device import choose_device, choose_dtype
 from paradraft.models.load import LoadedModel
 from paradraft.models.tables import Tables, read_final_norm, read_tables
 from paradraft.nets.build import restore_net
-from paradraft.nets.facts import facts_of
 from paradraft.nets.folder import LoadedNet
 from paradraft.nets.medusa import MedusaNet
 from paradraft.nets.serve import ServedNetwork, serve_net
@@ -18,12 +17,11 @@ from paradraft.nets.shapes import EMBEDDING, HEAD
 FINAL_NORM = "norm.weight"
 
 
-def serve_for(loaded: LoadedNet, target: LoadedModel, *, device: str) -> tuple[ServedNetwork, tuple[str, ...]]:
-    """Return the network, in the target's number format with as large a cache, and what is worth a word to the user.
+def serve_for(fitted: LoadedNet, target: LoadedModel, *, device: str) -> ServedNetwork:
+    """Return a network that was found to fit, in the target's number format and with as large a cache.
 
-    Raises AlignmentError for a drafter of another target, ModelError for weights or tables that do not fit.
+    Raises ModelError for weights or tables that do not fit.
     """
-    fitted, notes = loaded.for_target(facts_of(target))
     tables = _tables(fitted, target)
     net = restore_net(fitted.config, fitted.state, tables.embedding, tables.head)
     if isinstance(net, MedusaNet) and FINAL_NORM not in fitted.state:  # public checkpoints leave it to the target
@@ -32,7 +30,7 @@ def serve_for(loaded: LoadedNet, target: LoadedModel, *, device: str) -> tuple[S
     place = ServingPlace(
         dtype=choose_dtype(limits.dtype, where), device=where, num_pages=limits.num_pages, page_size=limits.page_size
     )
-    return serve_net(net, place), notes
+    return serve_net(net, place)
 
 
 def _tables(loaded: LoadedNet, target: LoadedModel) -> Tables:
