@@ -88,6 +88,20 @@ def test_a_drafter_folder_changes_no_token(dspark: Pair, temperature: float, wid
     assert answers(dspark.folder, params, held_out(dspark), **options) == plain
 
 
+@pytest.mark.parametrize("name", ["merged", "ladder"])
+def test_a_drafter_folder_is_a_source_among_others(dspark: Pair, name: str, tmp_path: Path):
+    folder = folder_of(dspark, tmp_path / "drafter")
+    params = SamplingParams(temperature=0.7, max_tokens=24)
+    plain = answers(dspark.folder, params, held_out(dspark), drafter="none")
+    options = {"drafter": name, "draft_sources": ("suffix", str(folder)), "draft_nodes": 6}
+    with LLM(str(dspark.folder), **{**OPTIONS, **options}) as llm:
+        assert "dspark" in llm.engine.drafter.needs.sources
+        assert llm.engine.drafter.needs.hidden_layers == dspark.net.config.tap_layers
+        results = llm.generate(held_out(dspark), params)
+        assert not llm.engine.drafter.failures, llm.engine.drafter.last_reason
+    assert [result.choices[0].token_ids for result in results] == plain
+
+
 @pytest.mark.parametrize("rule", ["rejection", "block", "recursive", "greedy"])
 def test_a_drafter_folder_serves_every_rule(dspark: Pair, rule: str, tmp_path: Path):
     folder = folder_of(dspark, tmp_path / "drafter")
