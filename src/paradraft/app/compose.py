@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paradraft.app.config import Config
+from paradraft.app.defaults import settled
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
 from paradraft.app.networks import fit_networks, needs_of, open_networks
 from paradraft.app.selecting import open_selector, select_positions, with_attention
@@ -39,6 +40,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
     custom: a drafter of the caller's own in place of the configured one; it taps what its needs name.
     Raises ConfigError, ModelError or AlignmentError; whatever was loaded by then is freed.
     """
+    config = settled(config)
     use_threads(config.threads)
     rule = make_rule(config.rule, alpha=config.alpha)
     opened = open_networks(drafter_names(config), config) if custom is None else {}

@@ -14,6 +14,7 @@ from paradraft.core.errors import ConfigError
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda")
 VOCABULARIES = ("same", "mapped")
+AUTO, MERGED, NO_TABLE = "auto", "merged", "none"
 MAX_DEPTH, MAX_WIDTH = 64, 16  # of a draft tree
 
 
@@ -22,10 +23,11 @@ class Config:
     """How an engine is put together.
 
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
-    drafter: none, ngram, suffix, recent, table, merged, ladder, early-exit, a folder with a drafting network, or a
-    model (same forms as model) used as a draft model.
+    drafter: auto (merged, with the table that ships for the model), none, ngram, suffix, recent, table, merged, ladder,
+    early-exit, a folder with a drafting network, or a model (same forms as model) used as a draft model.
     draft_sources: what merged and ladder draw on: ngram, suffix, recent, table and folders with networks.
-    draft_table: file of counted continuations; None: an empty one. draft_learned_contexts: bound on what finished
+    draft_table: file of counted continuations; auto: what ships for the model, none: an empty one.
+    draft_learned_contexts: bound on what finished
     answers add to it while serving, 0: nothing.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
@@ -38,17 +40,18 @@ class Config:
     draft_selector: file of a network that finds uncertain positions, where a tree of up to 12 nodes is drafted, or
     entropy (untrained); draft_threshold: nats above which a position is uncertain, None: the selector's own.
     draft_layers: how many of the target's own first layers draft with early-exit.
+    draft_price: what a drafted node has to be worth while adaptive is off, in plain passes; 0 drafts whole blocks.
     draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
 
     model: str = "smollm2-135m"
     revision: str | None = None
-    drafter: str = "suffix"
+    drafter: str = AUTO
     draft_revision: str | None = None
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
     draft_sources: tuple[str, ...] = ("suffix", "recent", "table")
-    draft_table: str | None = None
+    draft_table: str = AUTO
     draft_learned_contexts: int = 200_000
     draft_width: int = 1
     draft_nodes: int | None = None
@@ -56,6 +59,7 @@ class Config:
     draft_selector: str | None = None
     draft_threshold: float | None = None
     draft_calibration: str | None = None
+    draft_price: float = 0.05
     draft_temperature: float | None = None
     draft_eos_temperature: float | None = None
     rule: str = "coupled"
@@ -84,6 +88,7 @@ class Config:
         for name in ("draft_temperature", "draft_eos_temperature", "draft_threshold"):
             _check_number(name, getattr(self, name), 100.0, is_optional=True)
         _check_number("alpha", self.alpha, 1.0)
+        _check_number("draft_price", self.draft_price, 1.0)
         object.__setattr__(self, "draft_branching", _as_branching(self.draft_branching))
         object.__setattr__(self, "draft_sources", _as_sources(self.draft_sources))
         for name, low, high in _RANGES:
@@ -112,7 +117,7 @@ _RANGES = (
     ("seed", 0, 2**64 - 1),
 )
 _OPTIONAL = frozenset({"draft_nodes", "threads", "max_model_len", "seed"})
-_OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_table", "draft_selector", "draft_calibration")
+_OPTIONAL_TEXTS = ("revision", "draft_revision", "draft_selector", "draft_calibration")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -121,7 +126,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _check_types(config: Config) -> None:
-    for name in ("model", "drafter", "rule", *_OPTIONAL_TEXTS):
+    for name in ("model", "drafter", "draft_table", "rule", *_OPTIONAL_TEXTS):
         value = getattr(config, name)
         if not (isinstance(value, str) and value) and not (value is None and name in _OPTIONAL_TEXTS):
             raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a text that is not empty.")

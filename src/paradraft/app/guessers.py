@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
-from paradraft.app.config import Config
+from paradraft.app.config import MERGED, NO_TABLE, Config
 from paradraft.app.networks import Opened, build_network_drafter
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.core.ports import Drafter
@@ -26,7 +26,7 @@ from paradraft.nets.facts import tokenizer_digest
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 
-TABLE, MERGED, LADDER = "table", "merged", "ladder"
+TABLE, LADDER = "table", "ladder"
 COMBINING = (MERGED, LADDER)
 MERGED_WIDTH = 4  # children per node; the budget decides how many of them there is room for
 MERGED_NODES = 8  # of a tree, unless draft_nodes says otherwise
@@ -97,7 +97,7 @@ def _source(
 
 def _table(config: Config, target: LoadedModel) -> Table:
     vocab_size = target.target.limits.vocab_size
-    if config.draft_table is None:
+    if config.draft_table == NO_TABLE:
         return count_table([], vocab_size=vocab_size)
     table = read_table(Path(config.draft_table).expanduser(), vocab_size=vocab_size)
     counted = table.origin.tokenizer_sha256

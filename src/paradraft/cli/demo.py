@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paradraft.lab.demo import Totals, Twice
 
 # Repeated prompts must not meet their own earlier answers, and both ways process the whole prompt.
-_FAIR = {"suffix_shared_tokens": 0, "prefix_caching": False}
+_FAIR = {"suffix_shared_tokens": 0, "draft_learned_contexts": 0, "prefix_caching": False}
 
 EXAMPLES = (
     "paradraft demo",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paradraft.app.defaults import settled
 from paradraft.cli import options
 from paradraft.cli.settings import build_config, parse_integers
 from paradraft.core.errors import ConfigError
@@ -31,7 +32,7 @@ def exactness(
     model: options.Model = None,
     drafters: Annotated[
         str, typer.Option(help="Drafters to check; `self` is the model as its own.")
-    ] = "ngram,suffix,self",
+    ] = "ngram,suffix,merged,self",
     rule: options.Rule = None,
     gammas: Annotated[str, typer.Option(help="Draft lengths, as 1-8 or 1,4,8.")] = "1-8",
     temperatures: Annotated[str, typer.Option(help="Temperatures, each with one seed per prompt.")] = "0,0.7,1",
@@ -62,7 +63,7 @@ def exactness(
         gammas, temperatures, limit, max_tokens = "1,8", "0,0.7", min(limit, 3), min(max_tokens, 16)
     lengths = parse_integers(gammas, "--gammas")
     chosen = build_config(config, settings, model=model, rule=rule, dtype=dtype, gamma=max(lengths))
-    chosen = replace(chosen, adaptive=False, max_rows=_ROWS)
+    chosen = replace(settled(chosen), adaptive=False, max_rows=_ROWS)  # while the model still has its own name
     tasks = read_tasks(prompts)
     with ExitStack() as stack:
         chosen = replace(chosen, model=stack.enter_context(weights_for_all(chosen.model, with_peer=peer)))

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from paradraft.app.config import Config
+from paradraft.app.defaults import settled
 from paradraft.cli.settings import parse_settings
 from paradraft.core.errors import ConfigError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from paradraft.lab.prompts import PromptSet
 
 # An arm must not meet its own or another's earlier answer to the same prompt, nor keys and values of it.
-_FAIR = {"suffix_shared_tokens": 0, "prefix_caching": False}
+_FAIR = {"suffix_shared_tokens": 0, "draft_learned_contexts": 0, "prefix_caching": False}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,7 @@ def measure(
     from paradraft.lab.provenance import gather
 
     tasks = read_tasks(prompts)
+    config = settled(config)  # while the model still has its own name
     with ExitStack() as stack:
         same = stack.enter_context(weights_for_all(config.model, with_peer=wanted.peer is not None))
         config = replace(config, model=same)

@@ -12,7 +12,12 @@ Model = Annotated[
     typer.Option("--model", "-m", help="Built-in name, model folder, GGUF file, or hub id (owner/name@revision)."),
 ]
 Drafter = Annotated[
-    str | None, typer.Option("--drafter", "-d", help="none, ngram, suffix, or a model used as a draft model.")
+    str | None,
+    typer.Option(
+        "--drafter",
+        "-d",
+        help="auto, none, ngram, suffix, recent, table, merged, ladder, early-exit, a drafter folder or a draft model.",
+    ),
 ]
 Rule = Annotated[
     str | None,

@@ -94,7 +94,7 @@ def test_bench_writes_json_and_page_and_prints_the_speedup(run, opened, question
 def test_bench_arms_are_the_configurations_they_are_called(run, opened, questions):
     run("bench", "--prompts", questions, "--max-tokens", "4", "--repeats", "1", "--arms", "plain,fixed,adaptive")
     plain, fixed, adaptive = (llm.config for llm in opened)
-    assert (plain.drafter, fixed.drafter, adaptive.drafter) == ("none", "suffix", "suffix")
+    assert (plain.drafter, fixed.drafter, adaptive.drafter) == ("none", "merged", "merged")
     assert (fixed.adaptive, adaptive.adaptive) == (False, True)
     assert all(config.suffix_shared_tokens == 0 and not config.prefix_caching for config in (plain, fixed, adaptive))
 
