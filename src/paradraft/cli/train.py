@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from paradraft.cli import train_capture, train_fit, train_table
+from paradraft.cli import train_capture, train_evaluate, train_fit, train_table
 from paradraft.cli.examples import shown
 
 train = typer.Typer(
@@ -17,4 +17,5 @@ train.command(epilog=shown(*train_capture.EXAMPLES))(train_capture.capture)
 train.command(epilog=shown(*train_capture.TAPS_EXAMPLES))(train_capture.taps)
 train.command(epilog=shown(*train_table.EXAMPLES))(train_table.table)
 train.command(epilog=shown(*train_fit.EXAMPLES))(train_fit.fit)
+train.command(epilog=shown(*train_evaluate.EXAMPLES))(train_evaluate.evaluate)
 train.command(epilog=shown(*train_fit.EXPORT_EXAMPLES))(train_fit.export)

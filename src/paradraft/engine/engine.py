@@ -29,7 +29,8 @@ from paradraft.scheduling.verification import ScheduledDrafter, VerificationBudg
 class EngineOptions:
     """How an engine schedules. `longest` bounds prompt and answer of one row together.
 
-    is_adaptive: draft lengths follow measured costs and acceptance; schedules_verification: then also which drafted
+    is_adaptive: draft lengths follow measured costs and acceptance; node_price: what a drafted node has to be worth
+    where they do not, in plain passes; schedules_verification: then also which drafted
     nodes are verified, by confidence, which starts calibrated as in `calibration`.
     """
 
@@ -39,6 +40,7 @@ class EngineOptions:
     gamma: int = 7
     nodes: int = 7
     is_adaptive: bool = True
+    node_price: float = 0.05
     schedules_verification: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     reuses_prefixes: bool = True
@@ -148,7 +150,7 @@ class Engine:
         options, costs = self.options, self._costs
         lengths: LengthPolicy
         if not options.is_adaptive:
-            lengths = FixedLength(gamma=options.gamma, nodes=options.nodes)
+            lengths = FixedLength(gamma=options.gamma, nodes=options.nodes, price=options.node_price)
         elif self.drafter.needs.weighs_nodes:
             priced = PricedLength(gamma=options.gamma, nodes=options.nodes, costs=costs)
             lengths = BreakEven(priced, costs=costs, drafting=self._draft_costs)

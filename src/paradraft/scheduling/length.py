@@ -58,9 +58,10 @@ class LengthPolicy(Protocol):
 class FixedLength:
     """Always as deep as allowed."""
 
-    def __init__(self, *, gamma: int, nodes: int) -> None:
+    def __init__(self, *, gamma: int, nodes: int, price: float = NODE_COST) -> None:
         self._gamma = gamma
         self._nodes = nodes
+        self._price = price
 
     def choose(self, row: int, gamma: int | None, cap: int, others: Others = ALONE) -> Length:  # noqa: ARG002 - port
         """Return gamma levels, or as many as the row may still use."""
@@ -70,8 +71,8 @@ class FixedLength:
         return Length(depth=depth, nodes=max(self._nodes, depth), reason=f"fixed: gamma {depth}")
 
     def prices(self, num_tokens: int) -> tuple[float, float]:  # noqa: ARG002 - the port's signature
-        """Return the usual price of a node: what is drafted does not depend on the clock."""
-        return NODE_COST, 0.0
+        """Return the price of a node that was set: what is drafted does not depend on the clock."""
+        return self._price, 0.0
 
     def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:
         """Learn nothing."""
