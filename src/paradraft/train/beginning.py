@@ -22,6 +22,7 @@ _BLOCK_TAPS, _EAGLE_TAPS = 5, 3
 _LAYERS: Mapping[str, int] = MappingProxyType({"eagle3": 1, "medusa": 0})
 _DEFAULT_LAYERS = 2
 _LINES = 32
+_MARKOV_RANK = 64
 _IDENTITY = "fc.weight"
 
 
@@ -35,8 +36,9 @@ class NetPlan:
     draft_vocab_size: int = 8192  # cut to the target's
     tap_layers: tuple[int, ...] = ()
     intermediate_size: int = 0  # the target's
-    markov_rank: int = 64  # dspark only
+    markov_rank: int = -1  # 64 for dspark, none for the others
     markov_kind: str = "vanilla"
+    has_confidence: bool | None = None  # where there is a correction
     has_head_norms: bool = True  # block networks only
     mask_token_id: int = 16
     start: str = "random"
@@ -46,6 +48,7 @@ class NetPlan:
         if self.start not in STARTS:
             raise ConfigError(f"start={self.start!r} is not known.", remedy=f"Choose one of {', '.join(STARTS)}.")
         own, is_dspark, is_block = target.config, self.method == "dspark", self.method in _BLOCK_METHODS
+        markov_rank = self.markov_rank if self.markov_rank >= 0 else _MARKOV_RANK * is_dspark
         config = NetConfig(
             method=self.method,
             hidden_size=own.hidden_size,
@@ -65,9 +68,9 @@ class NetPlan:
             num_target_layers=own.num_layers,
             has_head_norms=is_block and self.has_head_norms,
             has_mask_embedding=is_block,
-            markov_rank=self.markov_rank if is_dspark else 0,
+            markov_rank=markov_rank,
             markov_kind=self.markov_kind,
-            has_confidence=is_dspark,
+            has_confidence=markov_rank > 0 if self.has_confidence is None else self.has_confidence,
         )
         config.check()
         return config

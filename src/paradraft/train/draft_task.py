@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from paradraft.core.errors import ConfigError
+from paradraft.nets.eagle import EagleNet
 from paradraft.nets.net import Net
 from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.train.anchors import draw_anchors
@@ -18,10 +20,11 @@ from paradraft.train.batches import Slots, draft_labels, make_slots, move
 from paradraft.train.examples import Example
 from paradraft.train.fit_plan import FitPlan
 from paradraft.train.losses import Teacher, batch_loss
-from paradraft.train.objectives import Losses, slot_weights
+from paradraft.train.objectives import Losses, measure, slot_weights
 from paradraft.train.sampled_head import SampledHead, sample_head
 from paradraft.train.simulate import expected_length
 
+_DROP_RATIO, _LEAST_RATIO = 0.7, 0.2
 _ANCHORS, _NOISE, _DEPTH, _ROWS = 1, 2, 3, 4  # streams of chance
 
 
@@ -31,6 +34,7 @@ class DraftPiece:
 
     slots: Slots
     labels: Tensor  # [A, K] draft ids, -1 where there is nothing to learn
+    place: int  # in the order of all texts
 
 
 class DraftTask:
@@ -42,6 +46,12 @@ class DraftTask:
         self.net, self.scale = net.to(device), scale
         self._plan, self._teacher, self._device = plan, teacher, device
         self._sampled: SampledHead | None = None
+        self._parallel = net if isinstance(net, EagleNet) and net.config.method == "peagle" else None
+        if plan.depths == "dropped" and self._parallel is None:
+            raise ConfigError(
+                f"depths='dropped' is P-EAGLE's, and this is {net.config.method}.",
+                remedy="Use depths='mixed' or 'full'.",
+            )
         self._places = self._draft_places()
 
     def restore(self, state: Mapping[str, Tensor], scale: Tensor | None) -> None:
@@ -65,7 +75,7 @@ class DraftTask:
             noise = np.random.default_rng([plan.seed, _NOISE, place]).uniform(-1.0, 1.0, tuple(slots.batch.taps.shape))
             slots.batch.taps.add_(torch.from_numpy(noise.astype(np.float32)), alpha=plan.noise)
         moved = move(slots, self._device)
-        return DraftPiece(slots=moved, labels=draft_labels(moved.wanted, self._places))
+        return DraftPiece(slots=moved, labels=draft_labels(moved.wanted, self._places), place=place)
 
     def begin_step(self, pieces: Sequence[DraftPiece], step: int) -> float:
         """Return the weight of all pieces together; their losses are divided by it."""
@@ -73,6 +83,8 @@ class DraftTask:
         if plan.head_rows:
             chance = np.random.default_rng([plan.seed, _ROWS, step])
             self._sampled = sample_head(self.net, [piece.labels for piece in pieces], plan.head_rows, chance)
+        if plan.depths == "dropped":
+            return sum(float(((piece.labels >= 0) * _kept(piece.labels.shape[1])).sum()) for piece in pieces)
         return sum(float(slot_weights(piece.labels >= 0, plan.objective).sum()) for piece in pieces)
 
     def loss(self, piece: DraftPiece, share: float) -> Losses | None:
@@ -81,10 +93,29 @@ class DraftTask:
         if not len(labels):
             return None
         is_half = plan.dtype == "bf16"
+        if plan.depths == "dropped":
+            return self._dropped_loss(piece, share)
         with drafting(self.net, labels.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             return batch_loss(
                 self.net, piece.slots, labels, plan.objective, self._teacher, share=share, sampled=self._sampled
             )
+
+    def _dropped_loss(self, piece: DraftPiece, share: float) -> Losses:
+        """Return the losses of slots under conditional drop-token; each is a block of its own."""
+        batch = piece.slots.batch
+        generator = torch.Generator().manual_seed(piece.place)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._plan.dtype == "bf16"):
+            assert self._parallel is not None
+            found = self._parallel.cod_training(batch, generator=generator, ratio=_DROP_RATIO, least_ratio=_LEAST_RATIO)
+        rows = torch.searchsorted(batch.anchors, found.anchors)
+        labels = piece.labels[rows, found.depths][:, None]
+        last = piece.slots.last
+        law = None if self._teacher is None or last is None else last[rows, found.depths][:, None]
+        teacher = None if law is None or self._teacher is None else self._teacher.logits(law, self.net.lm_head.weight)
+        losses = measure(
+            found.output.logits[:, None], labels, teacher, None, replace(self._plan.objective, weighting="equal")
+        )
+        return replace(losses, total=share * losses.total)
 
     def measure(self, examples: Sequence[Example]) -> float:
         """Return the expected accepted length on texts, the target's own token included."""
@@ -94,6 +125,11 @@ class DraftTask:
         """Return each target id's draft id, -1 for none, [V]."""
         vocabulary = DraftVocabulary(self.net.d2t, self.net.t2d)
         return vocabulary.draft_ids(torch.arange(self.net.config.vocab_size, device=self._device))
+
+
+def _kept(num_slots: int) -> Tensor:
+    """Return the share of anchors that keep a slot at each depth, as cod_training drops them."""
+    return (_DROP_RATIO ** torch.arange(num_slots)).clamp_min(_LEAST_RATIO)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from paradraft.core.errors import ConfigError
 from paradraft.train.objectives import Objective
 
 OPTIMISERS = ("adamw", "muon")
-DEPTHS = ("full", "mixed")
+DEPTHS = ("full", "mixed", "dropped")
 SCHEDULES = ("cosine", "linear-end", "constant")
 _MIXED = ((0.4, 2), (0.7, 3), (1.0, 0))  # cumulative shares of the work, and slots; 0: the whole block
 
@@ -23,7 +23,8 @@ class FitPlan:
     sequences x anchors drafts are made in each step. schedule: cosine falls from the warm-up to the end, linear-end
     stays and falls in the last `cooldown` of the steps, constant stays. noise: of the taps, as a share of their size.
     depths: full drafts whole blocks; mixed draws for each text how deep its blocks are and takes the more anchors the
-    shallower they are, so that the first slots, on which everything behind them depends, get most of the work.
+    shallower they are, so that the first slots, on which everything behind them depends, get most of the work. dropped
+    is P-EAGLE's own way: ever fewer anchors have a slot at the deeper places, and all slots count alike.
     head_rows: rows of the head that a step uses, drawn beside those it needs; 0: all. Cross-entropy alone can do so.
     """
 
@@ -85,7 +86,7 @@ class FitPlan:
 
     def depth(self, draw: float, block_size: int) -> int:
         """Return how many slots a text's blocks have, for a number drawn from [0, 1)."""
-        if self.depths == "full":
+        if self.depths != "mixed":
             return block_size
         return min(next(depth for share, depth in _MIXED if draw < share) or block_size, block_size)
 

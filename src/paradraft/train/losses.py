@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paradraft.nets.block import BlockNet
+from paradraft.nets.corrected import CorrectedNet
 from paradraft.nets.net import Net
 from paradraft.train.batches import Slots
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
@@ -80,7 +80,7 @@ def _weigher(objective: Objective, share: float) -> Callable[[Tensor, Tensor], T
 
 
 def _head(net: Net, hidden: Tensor, slots: Slots) -> Head:
-    if not isinstance(net, BlockNet) or net.markov_head is None:
+    if not isinstance(net, CorrectedNet) or net.markov_head is None:
         return Head(weight=net.lm_head.weight)
     markov = net.markov_head
     features = markov.gated(markov.embed(slots.previous), hidden)
@@ -89,7 +89,7 @@ def _head(net: Net, hidden: Tensor, slots: Slots) -> Head:
 
 def _confidence(net: Net, hidden: Tensor, slots: Slots) -> Tensor | None:
     """Return raw logits [A, K]; the backbone learns nothing from them."""
-    if not isinstance(net, BlockNet) or net.confidence_head is None:
+    if not isinstance(net, CorrectedNet) or net.confidence_head is None:
         return None
     embedded = None if net.markov_head is None else net.markov_head.embed(slots.previous).detach()
     logits: Tensor = net.confidence_head(hidden.detach(), embedded)
@@ -97,7 +97,7 @@ def _confidence(net: Net, hidden: Tensor, slots: Slots) -> Tensor | None:
 
 
 def _add_successors(net: Net, grad: Tensor | None, ids: Tensor | None) -> None:
-    if grad is None or not isinstance(net, BlockNet) or net.markov_head is None:
+    if grad is None or not isinstance(net, CorrectedNet) or net.markov_head is None:
         return
     weight = net.markov_head.markov_w2.weight
     if weight.grad is None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from paradraft.core.errors import AlignmentError, ModelError
+from paradraft.core.errors import AlignmentError, ConfigError, ModelError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder import load_drafter_folder
 from paradraft.train import draft_task
@@ -186,6 +186,26 @@ def test_few_rows_of_the_head_teach_the_same(target: Path, shards: Path, tmp_pat
     reports = run(opened(target, shards, tmp_path, plan), replace(RHYTHM, report=40, measure=40, save=40))
     assert reports[-1].length is not None
     assert reports[-1].length > 2.0
+
+
+def test_parallel_eagle_learns_from_dropped_slots(target: Path, shards: Path, tmp_path: Path) -> None:
+    plan = replace(PLAN, steps=40, sequences=3, lr=1e-2, depths="dropped")
+    reports = run(opened(target, shards, tmp_path, plan, "peagle"), replace(RHYTHM, report=40, measure=40, save=40))
+    assert reports[-1].length is not None
+    assert reports[-1].length > 2.0
+    with pytest.raises(ConfigError, match="P-EAGLE's"):
+        opened(target, shards, tmp_path / "other", plan, "dspark")
+
+
+@pytest.mark.parametrize("method", ["dflash", "peagle", "eagle3", "medusa"])
+def test_any_network_can_learn_a_correction(method: str, target: Path, shards: Path, tmp_path: Path) -> None:
+    sources = FitSources(target=str(target), shards=shards, folder=tmp_path)
+    plan = replace(net_plan(method), markov_rank=4)
+    fit = open_fit(sources, plan, PLAN, device=torch.device("cpu"))
+    run(fit)
+    weights_now = fit.task.net.state_dict()
+    assert float(weights_now["markov_head.markov_w2.weight"].abs().sum()) > 0.0
+    assert float(weights_now["confidence_head.proj.weight"].abs().sum()) > 0.0
 
 
 @pytest.mark.parametrize("name", ["kl", "tv", "lk", "length"])
