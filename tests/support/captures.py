@@ -12,6 +12,13 @@ from paradraft.train.shards import Captured, ShardWriter
 
 VOCAB, HIDDEN, LAYERS = 259, 48, 3  # of models/tiny.py
 TAPS = (0, 1, 2)
+MANIFEST = Manifest(
+    target={"name": "tiny", "hidden_size": HIDDEN, "vocab_size": VOCAB, "num_layers": LAYERS},
+    tap_layers=TAPS,
+    hidden_size=HIDDEN,
+    vocab_size=VOCAB,
+    sources=("rule",),
+)
 
 
 def rule_text(length: int, start: int) -> IntArray:
@@ -32,15 +39,7 @@ def rule_taps(ids: IntArray, seed: int = 0) -> np.ndarray[tuple[int, int], np.dt
 
 def write_capture(folder: Path, *, num_texts: int = 24, length: int = 30, shard: int = 0) -> Path:
     """Add a shard of texts to a folder and return the folder."""
-    target: dict[str, str | int | None] = {"name": "tiny", "hidden_size": HIDDEN, "vocab_size": VOCAB}
-    manifest = Manifest(
-        target={**target, "num_layers": LAYERS},
-        tap_layers=TAPS,
-        hidden_size=HIDDEN,
-        vocab_size=VOCAB,
-        sources=("rule",),
-    )
     texts = [rule_text(length + number % 5, 10 + number + 31 * shard) for number in range(num_texts)]
     sequences = [Captured(ids=ids, prompt_len=4, taps=rule_taps(ids), source="rule") for ids in texts]
-    ShardWriter(folder, manifest).write(shard, sequences)
+    ShardWriter(folder, MANIFEST).write(shard, sequences)
     return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from paradraft.cli import train_capture, train_evaluate, train_fit, train_table
+from paradraft.cli import train_capture, train_evaluate, train_fit, train_small, train_table
 from paradraft.cli.examples import shown
 
 train = typer.Typer(
@@ -18,4 +18,6 @@ train.command(epilog=shown(*train_capture.TAPS_EXAMPLES))(train_capture.taps)
 train.command(epilog=shown(*train_table.EXAMPLES))(train_table.table)
 train.command(epilog=shown(*train_fit.EXAMPLES))(train_fit.fit)
 train.command(epilog=shown(*train_evaluate.EXAMPLES))(train_evaluate.evaluate)
+train.command(epilog=shown(*train_small.ADAPT_EXAMPLES))(train_small.adapt)
+train.command(epilog=shown(*train_small.DISTILL_EXAMPLES))(train_small.distill)
 train.command(epilog=shown(*train_fit.EXPORT_EXAMPLES))(train_fit.export)

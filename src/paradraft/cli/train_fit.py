@@ -14,9 +14,11 @@ import typer
 from paradraft.cli import options
 from paradraft.cli.settings import parse_settings
 from paradraft.core.errors import ConfigError
+from paradraft.train.rhythm import Rhythm
 
 if TYPE_CHECKING:
     from paradraft.train.beginning import NetPlan
+    from paradraft.train.fit import Fit
     from paradraft.train.fit_plan import FitPlan
     from paradraft.train.progress import Report
 
@@ -25,7 +27,7 @@ EXAMPLES = (
     "paradraft train fit ./capture ./run --steps 4000 --set depths=mixed --set weighting=equal",
 )
 EXPORT_EXAMPLES = ("paradraft train export ./run ./my-drafter --shards ./capture",)
-_TARGET = "smollm2-135m"
+TARGET = "smollm2-135m"
 _Run = Annotated[Path, typer.Argument(help="The fit's folder; a fit that was begun there goes on.")]
 _Licences = Annotated[
     list[str] | None, typer.Option(metavar="SOURCE=LICENCE", help="The licence of a source of texts, for the card.")
@@ -59,22 +61,14 @@ def fit(
     """
     from paradraft.models.device import choose_device
     from paradraft.models.threads import use_threads
-    from paradraft.train.fit import Rhythm
     from paradraft.train.making import FitSources, open_fit
-    from paradraft.train.pictures import can_draw, draw_history
 
     named = {"steps": steps, "sequences": sequences, "anchors": anchors, "lr": lr}
     net_plan, plan = _plans(settings, {"method": method, "block_size": block}, named)
     use_threads(threads)
-    sources = FitSources(target=model or _TARGET, shards=shards, folder=folder, begin_from=begin_from)
+    sources = FitSources(target=model or TARGET, shards=shards, folder=folder, begin_from=begin_from)
     work = open_fit(sources, net_plan, plan, device=choose_device(device), may_grow=grow)
-    weights = sum(weight.numel() for weight in work.task.net.parameters() if weight.requires_grad)
-    print(f"{weights / 1e6:.2f}M weights, step {work.step} of {plan.steps}", file=sys.stderr)
-    work.run(Rhythm(report=report, measure=measure, save=save), _show)
-    for picture in draw_history(folder):
-        print(picture)
-    if not can_draw():
-        print("No pictures: matplotlib is not installed (`pip install 'paradraft[report]'`).", file=sys.stderr)
+    run_fit(work, folder, Rhythm(report=report, measure=measure, save=save))
 
 
 def export(
@@ -96,7 +90,32 @@ def export(
     figures = {} if acceptance is None else _figures(acceptance)
     licences = {name: str(value) for name, value in parse_settings(source_licence).items()}
     facts = CardFacts(shards=shards, licences=licences, acceptance=figures, licence=licence)
-    print(export_fit(folder, out, target=model or _TARGET, facts=facts, layout=layout, dtype=dtype or "fp32"))
+    print(export_fit(folder, out, target=model or TARGET, facts=facts, layout=layout, dtype=dtype or "fp32"))
+
+
+def run_fit(work: Fit[Any], folder: Path, rhythm: Rhythm) -> None:
+    """Take the remaining steps of a fit, telling how it goes, and draw its curves."""
+    from paradraft.train.pictures import can_draw, draw_history
+
+    weights = sum(weight.numel() for weight in work.task.net.parameters() if weight.requires_grad)
+    print(f"{weights / 1e6:.2f}M weights to fit, {work.step} steps done", file=sys.stderr)
+    work.run(rhythm, _show)
+    for picture in draw_history(folder):
+        print(picture)
+    if not can_draw():
+        print("No pictures: matplotlib is not installed (`pip install 'paradraft[report]'`).", file=sys.stderr)
+
+
+def plan_from(
+    settings: Sequence[str] | None, named: Mapping[str, object], usual: Mapping[str, object] | None = None
+) -> FitPlan:
+    """Return a plan from --set, options by name and the usual values of its objective; raise ConfigError."""
+    from paradraft.train.fit_plan import FitPlan
+    from paradraft.train.objectives import Objective
+
+    parts = _split(settings, (FitPlan, Objective))
+    objective = Objective(**{**(usual or {}), **parts[Objective]})
+    return FitPlan(**{**named, **parts[FitPlan], "objective": objective})
 
 
 def _show(report: Report) -> None:
@@ -116,16 +135,21 @@ def _plans(
     from paradraft.train.fit_plan import FitPlan
     from paradraft.train.objectives import Objective
 
+    parts = _split(settings, (NetPlan, FitPlan, Objective))
+    objective = Objective(**parts[Objective])
+    return NetPlan(**{**net, **parts[NetPlan]}), FitPlan(**{**plan, **parts[FitPlan], "objective": objective})
+
+
+def _split(settings: Sequence[str] | None, kinds: Sequence[type]) -> dict[type, dict[str, Any]]:
+    """Sort settings by the record that has a field of their name; raise ConfigError for one that none has."""
     given = dict(parse_settings(settings))
-    mine: dict[type, dict[str, Any]] = {
-        kind: {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
-        for kind in (NetPlan, FitPlan, Objective)
+    parts = {
+        kind: {field.name: given.pop(field.name) for field in fields(kind) if field.name in given} for kind in kinds
     }
     if given:
-        known = sorted({field.name for kind in mine for field in fields(kind)})
+        known = sorted({field.name for kind in kinds for field in fields(kind)})
         raise ConfigError(f"--set {next(iter(given))} is not known.", remedy=f"Known keys: {', '.join(known)}.")
-    objective = Objective(**mine[Objective])
-    return NetPlan(**{**net, **mine[NetPlan]}), FitPlan(**{**plan, **mine[FitPlan], "objective": objective})
+    return parts
 
 
 def _figures(path: Path) -> dict[str, float]:

@@ -120,6 +120,11 @@ def fold_scale(state: Mapping[str, Tensor], scale: Tensor | None) -> dict[str, T
     return folded
 
 
+def unfold_scale(state: Mapping[str, Tensor], scale: Tensor | None) -> dict[str, Tensor]:
+    """Return the weights that fold_scale makes these of."""
+    return fold_scale(state, None if scale is None else 1.0 / scale)
+
+
 def _calming(norm: Tensor, head: Tensor) -> float:
     """Return the share of a norm [d] at which random lines have logits of spread 1 at most."""
     lines = torch.randn(_LINES, len(norm), generator=torch.Generator().manual_seed(0))

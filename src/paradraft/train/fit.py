@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -21,7 +20,10 @@ from paradraft.train.fit_plan import FitPlan
 from paradraft.train.objectives import Losses
 from paradraft.train.optimisers import Optimiser
 from paradraft.train.progress import Report, Tally
+from paradraft.train.rhythm import Rhythm
 from paradraft.train.run_folder import Checkpoint, History, read_checkpoint, write_checkpoint
+
+__all__ = ["Fit", "Rhythm", "Task"]
 
 Piece = TypeVar("Piece")
 
@@ -59,16 +61,6 @@ class Task(Protocol[Piece]):
     def measure(self, examples: Sequence[Example]) -> float:
         """Return how good the network is on texts held out; more is better."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rhythm:
-    """How often a fit speaks and saves, in steps; this changes nothing about the weights."""
-
-    report: int = 20
-    measure: int = 500  # on texts held out
-    save: int = 200
-    held_out: int = 40  # texts to measure on
 
 
 class Fit(Generic[Piece]):

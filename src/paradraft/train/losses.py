@@ -100,6 +100,8 @@ def _add_successors(net: Net, grad: Tensor | None, ids: Tensor | None) -> None:
     if grad is None or not isinstance(net, CorrectedNet) or net.markov_head is None:
         return
     weight = net.markov_head.markov_w2.weight
+    if not weight.requires_grad:
+        return
     if weight.grad is None:
         weight.grad = torch.zeros_like(weight)
     if ids is None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from paradraft.core.errors import AlignmentError, ModelError
+from paradraft.core.errors import ModelError
 from paradraft.nets.card import Card, TrainingSource
 from paradraft.nets.config import NetConfig
 from paradraft.nets.facts import open_target as read_target_facts
 from paradraft.nets.folder import save_drafter_folder
+from paradraft.train.adapt import merge_adapters
 from paradraft.train.beginning import NetPlan, begin_net, fold_scale, uses_scale
 from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples
@@ -24,7 +25,7 @@ from paradraft.train.losses import Teacher
 from paradraft.train.manifest import read_manifest
 from paradraft.train.run_folder import Checkpoint, read_checkpoint
 from paradraft.train.shards import ShardReader
-from paradraft.train.target import TargetTables, open_target
+from paradraft.train.target import open_target, require_target
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +72,7 @@ def open_fit(
     config = net_plan.config(target)
     last = target.config.num_layers - 1
     examples = Examples(sources.shards, config.tap_layers, last, hold_out=plan.hold_out)
-    _require_target(examples.target, target, sources.shards)
+    require_target(examples.target, target, sources.shards)
     net = begin_net(net_plan, target, examples.count_tokens(config.vocab_size), seed=plan.seed)
     teacher = None
     if plan.objective.needs_teacher:
@@ -95,9 +96,8 @@ def require_checkpoint(folder: Path) -> Checkpoint:
 def fitted_net(folder: Path) -> FittedNet:
     """Return what a fit has reached; raise ModelError if there is no checkpoint or it is damaged."""
     checkpoint = require_checkpoint(folder)
-    return FittedNet(
-        config=parse_config(checkpoint.facts.get("config", "")), state=fold_scale(checkpoint.net, checkpoint.scale)
-    )
+    state = fold_scale(merge_adapters(checkpoint.net, checkpoint.facts), checkpoint.scale)
+    return FittedNet(config=parse_config(checkpoint.facts.get("config", "")), state=state)
 
 
 def parse_config(text: str) -> NetConfig:
@@ -149,16 +149,3 @@ def training_sources(shards: Path, licences: Mapping[str, str]) -> tuple[Trainin
         for name, count in tokens.items()
         if count
     )
-
-
-def _require_target(facts: Mapping[str, str | int | None], target: TargetTables, shards: Path) -> None:
-    own = {"hidden_size": target.config.hidden_size, "vocab_size": target.config.vocab_size}
-    own["num_layers"] = target.config.num_layers
-    wrong = [name for name, value in own.items() if name in facts and facts[name] != value]
-    sha256 = target.checkpoint.sha256()
-    if wrong or facts.get("sha256", sha256) not in (sha256, None):
-        what = ", ".join(wrong) or "weights"
-        raise AlignmentError(
-            f"{shards} was captured from {facts.get('name')}, whose {what} are not those of {target.name}.",
-            remedy="Name the target that the shards were captured from.",
-        )

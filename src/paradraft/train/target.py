@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch import Tensor
 
+from paradraft.core.errors import AlignmentError
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import DecoderConfig, read_decoder_config
 from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD
@@ -42,3 +45,17 @@ def open_target(source: str) -> TargetTables:
         head=embedding if config.is_tied else checkpoint.weights[HEAD].float(),
         final_norm=checkpoint.weights[FINAL_NORM].float(),
     )
+
+
+def require_target(facts: Mapping[str, str | int | None], target: TargetTables, shards: Path) -> None:
+    """Raise AlignmentError if shards with these facts were captured from another target."""
+    own = {"hidden_size": target.config.hidden_size, "vocab_size": target.config.vocab_size}
+    own["num_layers"] = target.config.num_layers
+    wrong = [name for name, value in own.items() if name in facts and facts[name] != value]
+    sha256 = target.checkpoint.sha256()
+    if wrong or facts.get("sha256", sha256) not in (sha256, None):
+        what = ", ".join(wrong) or "weights"
+        raise AlignmentError(
+            f"{shards} was captured from {facts.get('name')}, whose {what} are not those of {target.name}.",
+            remedy="Name the target that the shards were captured from.",
+        )
