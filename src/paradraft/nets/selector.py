@@ -112,4 +112,3 @@ def _check(features: FloatArray, surprises: FloatArray) -> None:
         )
     if not (np.isfinite(features).all() and np.isfinite(surprises).all()):
         raise ConfigError("Some logged positions are not numbers.", remedy="Leave them out.")
-
