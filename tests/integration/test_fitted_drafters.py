@@ -72,7 +72,7 @@ def fitted(method: str, target: Path, shards: Path, folder: Path) -> Path:
         method=method,
         block_size=BLOCK,
         draft_vocab_size=259,
-        markov_rank=8,
+        markov_rank=0 if method == "eagle3" else 8,
         mask_token_id=1,
         tap_layers=(2,) if method == "medusa" else (0, 1),
     )

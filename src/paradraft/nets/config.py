@@ -86,6 +86,8 @@ class NetConfig:
             raise _bad("draft_vocab_size", self.draft_vocab_size, f"the target has {self.vocab_size} tokens")
         if self.mask_token_id >= self.vocab_size:
             raise _bad("mask_token_id", self.mask_token_id, f"the target has {self.vocab_size} tokens")
+        if self.method == "eagle3" and self.markov_rank:
+            raise _bad("markov_rank", self.markov_rank, "EAGLE-3 reads every draft itself, and nothing corrects it")
 
     def _check_taps(self) -> None:
         if not self.tap_layers and self.method != "medusa":

@@ -68,6 +68,8 @@ def test_weights_are_reordered_where_that_was_measured_to_pay():
     assert isinstance(kernels.layer(wide, None), ReorderedLinear)
     assert isinstance(kernels.layer(narrow, None), PlainLinear)
     half = choose_kernels(torch.bfloat16, CPU)
+    if half.reorder is None:
+        pytest.skip(half.note)
     assert isinstance(half.layer(narrow.bfloat16(), None), ReorderedLinear)
     assert isinstance(half.gated((wide.bfloat16(), None), (wide.bfloat16(), None)), FusedGatedPair)
     assert isinstance(kernels.gated((wide, None), (wide, None)), JoinedGatedPair)

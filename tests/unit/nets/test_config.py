@@ -52,6 +52,11 @@ def test_an_unknown_method_is_refused_with_those_that_are_known():
         block_config(method="qwen").check()
 
 
+def test_a_correction_that_eagle_would_not_serve_is_refused():
+    with pytest.raises(ModelError, match="markov_rank=4"):
+        block_config(method="eagle3", markov_rank=4).check()
+
+
 def test_dflash_feeds_one_input_more_than_it_drafts():
     assert block_config("dflash").num_inputs == 5
     assert block_config("dspark").num_inputs == 4

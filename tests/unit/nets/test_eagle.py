@@ -187,7 +187,7 @@ def test_an_anchor_without_a_token_before_it_is_refused(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_weight_learns_from_every_depth_that_reads_it(method: str) -> None:
-    net = eagle(method, markov_rank=4)
+    net = eagle(method, markov_rank=4 if method == "peagle" else 0)
     for slot in range(1, net.config.block_size):
         net.zero_grad()
         net.draft_training(example_of(net.config, (20,), [4, 9])).logits[:, slot].square().sum().backward()
