@@ -27,9 +27,17 @@ def new_folder(target: Path) -> Iterator[Path]:
             partial = Path(temporary) / "folder"
             partial.mkdir()
             yield partial
+            _share(partial)
             partial.replace(target)
     except (OSError, SafetensorError) as error:
         raise _write_error(target, error) from error
+
+
+def _share(folder: Path) -> None:
+    """Let whoever may enter the folder read its files: safetensors writes them for their owner alone."""
+    mode = folder.stat().st_mode & 0o666
+    for path in folder.iterdir():
+        path.chmod(mode)
 
 
 def _write_error(target: Path, error: OSError | SafetensorError) -> ModelError:
