@@ -21,9 +21,13 @@ def test_weights_are_as_readable_as_what_lies_beside_them(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), new_folder(tmp_path / "model") as folder:
-        (folder / "config.json").write_text("{}")
-        raise KeyError
+    def fail() -> None:
+        with new_folder(tmp_path / "model") as folder:
+            (folder / "config.json").write_text("{}")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert not list(tmp_path.iterdir())
 
 
