@@ -55,7 +55,7 @@ def measure(
     from paradraft.lab.provenance import gather
 
     tasks = read_tasks(prompts)
-    config = settled(config)  # while the model still has its own name
+    table, config = config.draft_table, settled(config)  # while the model still has its own name
     with ExitStack() as stack:
         same = stack.enter_context(weights_for_all(config.model, with_peer=wanted.peer is not None))
         config = replace(config, model=same)
@@ -66,7 +66,7 @@ def measure(
             command=["paradraft", *sys.argv[1:]],
             model=_identity(plain),
             dtype=plain.limits.dtype,
-            settings=asdict(config),
+            settings=asdict(replace(config, draft_table=table)),  # not where this machine keeps it
         )
         with counting("Measuring") as progress:
             runs = run_bench(arms, prompt_set, plan, progress=progress)
