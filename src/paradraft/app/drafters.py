@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import mul
 from types import MappingProxyType
 
-from paradraft.app.config import Config
+from paradraft.app.config import AUTO, Config
 from paradraft.app.guessers import COMBINING, LOOKUPS, TABLE, build_combined, build_table_drafter, folder_names
 from paradraft.app.networks import Opened, build_network_drafter
 from paradraft.core.errors import ConfigError, ModelError
@@ -33,6 +33,7 @@ METHODS: Mapping[str, Callable[[Config], Drafter]] = MappingProxyType(
 )
 
 EARLY_EXIT = "early-exit"  # the target's own first layers
+NAMES = (AUTO, *METHODS, TABLE, *COMBINING, EARLY_EXIT)  # everything that is neither a folder nor a model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +123,7 @@ def _load_draft_model(config: Config) -> LoadedModel:
             page_size=config.page_size,
         )
     except ModelError as error:
-        methods = ", ".join([*METHODS, TABLE, *COMBINING, EARLY_EXIT])
+        methods = ", ".join(NAMES)
         raise ModelError(
             f"drafter: {error.problem}", remedy=f"{error.remedy} Methods without weights: {methods}."
         ) from error

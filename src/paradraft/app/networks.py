@@ -27,11 +27,11 @@ def open_networks(names: Iterable[str], config: Config) -> Opened:
 
     Raises ModelError for a folder that cannot be used, AlignmentError for taps that the target does not have.
     """
-    opened: dict[str, LoadedNet] = {}
-    for name in names:
-        if is_drafter_folder(name):
-            opened[name] = load_drafter_folder(name, num_target_layers=_num_layers(config))
-            _require_taps(opened[name], name, config)
+    folders = [name for name in names if is_drafter_folder(name)]
+    num_layers = _num_layers(config) if folders else None
+    opened = {name: load_drafter_folder(name, num_target_layers=num_layers) for name in folders}
+    for name, loaded in opened.items():
+        _require_taps(loaded, name, config.model, num_layers)
     return opened
 
 
@@ -81,11 +81,10 @@ def _num_layers(config: Config) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _require_taps(loaded: LoadedNet, name: str, config: Config) -> None:
-    num_layers = _num_layers(config)
+def _require_taps(loaded: LoadedNet, name: str, model: str, num_layers: int | None) -> None:
     outside = [layer for layer in loaded.config.tap_layers if num_layers is not None and layer >= num_layers]
     if outside:
         raise AlignmentError(
-            f"The drafter {name} taps layer {outside[0]}, and {config.model} has layers 0 to {(num_layers or 0) - 1}.",
+            f"The drafter {name} taps layer {outside[0]}, and {model} has layers 0 to {(num_layers or 0) - 1}.",
             remedy="Use the drafter with the target it was made for.",
         )

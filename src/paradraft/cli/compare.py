@@ -40,12 +40,12 @@ def compare(
     choice), their ratio, and the thresholds a drafter should meet: at most 0.3 of the target's time per token, overlap
     of at least 0.45, a wasted round for at most 1.5 target tokens.
     """
-    from paradraft.app.drafters import METHODS
+    from paradraft.app.drafters import NAMES
     from paradraft.cli.opening import open_llm
     from paradraft.cli.progress import waiting
     from paradraft.lab.compare import compare_models
 
-    if drafter in METHODS:
+    if drafter in NAMES:
         raise ConfigError(f"drafter={drafter!r} has no probabilities to compare.", remedy="Name a model.")
     shared = build_config(config, settings, drafter="none", dtype=dtype)
     ours, theirs = (replace(shared, model=name) for name in (target, drafter))

@@ -30,8 +30,8 @@ class EngineOptions:
     """How an engine schedules. `longest` bounds prompt and answer of one row together.
 
     is_adaptive: draft lengths follow measured costs and acceptance; node_price: what a drafted node has to be worth
-    where they do not, in plain passes; schedules_verification: then also which drafted
-    nodes are verified, by confidence, which starts calibrated as in `calibration`.
+    where they do not, in plain passes; schedules_verification: where they do, also which drafted nodes are verified, by
+    confidence, which starts calibrated as in `calibration`.
     """
 
     max_rows: int = 8

@@ -179,8 +179,9 @@ def test_compare_shows_both_models_and_the_thresholds(run, opened):
         assert word in result.stdout
 
 
-def test_compare_needs_a_drafter_with_probabilities(run, opened):
-    result = run("compare", "Hi", "--drafter", "ngram")
+@pytest.mark.parametrize("drafter", ["ngram", "auto", "merged", "table", "early-exit"])
+def test_compare_needs_a_drafter_with_probabilities(run, opened, drafter):
+    result = run("compare", "Hi", "--drafter", drafter)
     assert result.exit_code == 2
     assert "no probabilities" in result.stderr
 
