@@ -25,8 +25,8 @@ class Norm(nn.Module):
         self.eps = eps
 
     def forward(self, lines: Tensor) -> Tensor:
-        """Return the norm of lines [..., d]."""
-        return functional.rms_norm(lines, self.weight.shape, self.weight, self.eps)
+        """Return the norm of lines [..., d]; under autocast too it is made in the weight's type."""
+        return functional.rms_norm(lines.to(self.weight.dtype), self.weight.shape, self.weight, self.eps)
 
 
 class Mlp(nn.Module):

@@ -42,31 +42,49 @@ def head_cross_entropy(
 ) -> HeadLoss:
     """Return the weighted cross-entropy of hidden [A, K, d] against labels [A, K], draft ids or -1 for none.
 
-    weigh turns cross-entropies and validity of some blocks, [a, K], into what their slots count.
+    weigh turns cross-entropies and validity of some blocks, [a, K], into what their slots count. Under autocast the
+    products take operands of its type; the softmax and all sums stay fp32.
     """
-    flat = hidden.detach().flatten(0, 1)
-    features = None if head.features is None else head.features.detach().flatten(0, 1)
-    grad, feature_grad = torch.empty_like(flat), None if features is None else torch.empty_like(features)
-    successors = None if head.successors is None else head.successors.detach()
-    successor_grad = None if successors is None else torch.zeros_like(successors)
-    ce, right, total = torch.empty_like(labels, dtype=flat.dtype), torch.empty_like(labels, dtype=torch.bool), 0.0
+    half = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
+    with torch.autocast(hidden.device.type, enabled=False):
+        return _in_chunks(hidden, head, labels, weigh, half or hidden.dtype)
+
+
+def _in_chunks(
+    hidden: Tensor,
+    head: Head,
+    labels: Tensor,
+    weigh: Callable[[Tensor, Tensor], Tensor],
+    dtype: torch.dtype,
+) -> HeadLoss:
+    """Return as head_cross_entropy; dtype: of what is multiplied."""
+    joined, weight = _operands(hidden, head, dtype)
+    grad = torch.empty(joined.shape, dtype=hidden.dtype, device=hidden.device)
+    weight_grad = None if head.successors is None else torch.zeros_like(head.successors)
+    ce, right, total = torch.empty_like(labels, dtype=hidden.dtype), torch.empty_like(labels, dtype=torch.bool), 0.0
+    width = hidden.shape[-1]
     for low, high in _parts(labels):
         part = slice(low * labels.shape[1], high * labels.shape[1])
-        logits = torch.mm(flat[part], head.weight.T)
-        if features is not None and successors is not None:
-            logits.addmm_(features[part], successors.T)
+        logits = torch.mm(joined[part], weight.T).to(hidden.dtype)
         weights, ce[low:high], right[low:high] = _become_gradient(logits, labels[low:high], head.counts, weigh)
         total += float((weights * ce[low:high]).sum())
-        torch.mm(logits, head.weight, out=grad[part])
-        if features is not None and successors is not None:
-            assert feature_grad is not None
-            assert successor_grad is not None
-            torch.mm(logits, successors, out=feature_grad[part])
-            successor_grad.addmm_(logits.T, features[part])
-    scalar = _with_gradient(hidden, grad, total)
-    if head.features is not None and feature_grad is not None:
-        scalar = scalar + _with_gradient(head.features, feature_grad, 0.0)
-    return HeadLoss(total=scalar, ce=ce, is_right=right, successors=successor_grad)
+        error = logits.to(dtype)
+        grad[part] = torch.mm(error, weight)
+        if weight_grad is not None:
+            weight_grad += torch.mm(error.T, joined[part, width:])
+    scalar = _with_gradient(hidden, grad[:, :width], total)
+    if head.features is not None:
+        scalar = scalar + _with_gradient(head.features, grad[:, width:], 0.0)
+    return HeadLoss(total=scalar, ce=ce, is_right=right, successors=weight_grad)
+
+
+def _operands(hidden: Tensor, head: Head, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return what each slot brings, [n, d + r], and what the head holds against it, [Vd, d + r]: one product of both."""
+    slots, rows = [hidden.detach().flatten(0, 1)], [head.weight]
+    if head.features is not None and head.successors is not None:
+        slots.append(head.features.detach().flatten(0, 1))
+        rows.append(head.successors.detach())
+    return torch.cat(slots, dim=1).to(dtype), torch.cat(rows, dim=1).to(dtype)
 
 
 def head_hits(hidden: Tensor, head: Head, labels: Tensor) -> Tensor:
