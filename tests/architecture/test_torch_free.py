@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from paradraft.models.tiny import write_tiny_model
 from support.source_tree import modules
 
 HEAVY = ("torch", "transformers")
@@ -80,6 +81,24 @@ def test_rooms_that_promise_to_run_without_torch_have_no_exception(room):
 
 def test_the_drafters_that_look_text_up_run_without_torch():
     done = run("import paradraft.drafters.ngram, paradraft.drafters.suffix, paradraft.drafters.guard")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoint", "decoder_config", "place", "rope_frequencies", "tokenizer", "visibility"]
+)
+def test_a_model_is_opened_without_torch(name):
+    done = run(f"import paradraft.models.{name}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_weights_are_read_without_torch(tmp_path):
+    write_tiny_model(tmp_path / "model", "llama", 1)
+    done = run(
+        "from pathlib import Path; from paradraft.models.checkpoint import find_model, open_checkpoint; "
+        f"stored = open_checkpoint(find_model({str(tmp_path / 'model')!r})).stored; "
+        "assert sum(stored[name].values.size for name in stored) > 1000; assert 'torch' not in sys.modules"
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -17,6 +17,7 @@ from paradraft.core.errors import ModelError
 from paradraft.hub.assets import is_cached
 from paradraft.models.gguf.file import read_gguf
 from paradraft.models.load import LoadedModel, load_model
+from paradraft.models.tensors import TensorMap
 from paradraft.models.tiny import byte_level_tokenizer, write_tiny_model
 from support.foreign_models import foreign_model
 from support.gguf_files import TINY, TINY_CONFIG, gguf_tensors, write_gguf
@@ -106,7 +107,7 @@ def test_a_quantised_file_gives_the_text_of_its_own_rounded_weights(kind: str, f
     model = load(quantised)
     rounded = folder.parent / "rounded"
     write_tiny_model(rounded, "llama", 7, TINY_CONFIG)
-    weights = read_gguf(quantised)[1]
+    weights = TensorMap(read_gguf(quantised)[1])
     save_file({name: weights[name].float() for name in weights}, rounded / "model.safetensors", {"format": "pt"})
     assert greedy(model.target, PROMPT, 30) == reference(rounded)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import ASSETS, bring
@@ -16,6 +17,9 @@ from paradraft.models.folder.files import find_weights, read_json, read_optional
 from paradraft.models.folder.weights import read_folder
 from paradraft.models.gguf.file import read_gguf
 from paradraft.models.weight_map import WeightMap
+
+if TYPE_CHECKING:
+    from paradraft.models.tensors import TensorMap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,8 +38,15 @@ class Checkpoint:
     source: Source
     config: Mapping[str, object]  # as in config.json
     generation_config: Mapping[str, object]
-    weights: WeightMap
+    stored: WeightMap
     files: tuple[Path, ...]  # that hold the weights
+
+    @property
+    def weights(self) -> TensorMap:
+        """Return the weights as tensors of torch."""
+        from paradraft.models.tensors import TensorMap  # opening a model does not need torch
+
+        return TensorMap(self.stored)
 
     def sha256(self) -> str:
         """Return the hash of the weight files: of the file, or of the names and hashes of several."""
@@ -72,7 +83,7 @@ def open_checkpoint(source: Source) -> Checkpoint:
         return _open_folder(source)
     config, weights = read_gguf(source.path)
     check_config(config, source.path)
-    return Checkpoint(source=source, config=config, generation_config={}, weights=weights, files=(source.path,))
+    return Checkpoint(source=source, config=config, generation_config={}, stored=weights, files=(source.path,))
 
 
 def _open_folder(source: Source) -> Checkpoint:
@@ -83,6 +94,6 @@ def _open_folder(source: Source) -> Checkpoint:
         source=source,
         config=config,
         generation_config=read_optional_json(source.path / "generation_config.json"),
-        weights=read_folder(files),
+        stored=read_folder(files),
         files=files.paths,
     )

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paradraft.core.arrays import IntArray, join, starts_of
+from paradraft.core.arrays import BoolArray, IntArray, join, starts_of
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.kv_store import Slots
 from paradraft.models.slot_table import SlotTable
-from paradraft.models.visibility import RowTokens, Window, additive, visible_keys
+from paradraft.models.visibility import RowTokens, Window, visible_keys
 
 _MOST_FOLDED = 64  # tokens
 
@@ -157,3 +157,9 @@ def _span(row: RowTokens, first: int, keys: Slots, window: Window, needs: Layout
         is_causal=is_causal,
         is_folded=is_folded,
     )
+
+
+def additive(visible: BoolArray, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return 0 where visible and -inf elsewhere, of the same shape."""
+    lines = torch.from_numpy(visible).to(device)
+    return torch.zeros(lines.shape, dtype=dtype, device=device).masked_fill_(~lines, float("-inf"))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from paradraft.core.arrays import BoolArray, IntArray
 
@@ -81,9 +79,3 @@ def _ancestors(parents: IntArray) -> BoolArray:
         if parent >= 0:
             seen[node] |= seen[parent]
     return seen
-
-
-def additive(visible: BoolArray, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 0 where visible and -inf elsewhere, of the same shape."""
-    lines = torch.from_numpy(visible).to(device)
-    return torch.zeros(lines.shape, dtype=dtype, device=device).masked_fill_(~lines, float("-inf"))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-import torch
-
 from paradraft.core.errors import ModelError
+from paradraft.models.stored import StoredTensor
 
-Reader = Callable[[], torch.Tensor]
+Reader = Callable[[], StoredTensor]
 
 
-class WeightMap(Mapping[str, torch.Tensor]):
-    """A read-only mapping from tensor names to tensors in the dtype they are stored in (fp32 if quantised).
+class WeightMap(Mapping[str, StoredTensor]):
+    """A read-only mapping from tensor names to tensors in the format they are stored in (fp32 if quantised).
 
     Nothing is kept: each look-up reads from the file, so a caller that converts tensor by tensor holds one copy.
     A look-up raises ModelError if the tensor has a value that is not finite.
@@ -23,10 +22,10 @@ class WeightMap(Mapping[str, torch.Tensor]):
         self._readers = dict(readers)
         self._origin = origin
 
-    def __getitem__(self, name: str) -> torch.Tensor:
+    def __getitem__(self, name: str) -> StoredTensor:
         """Read a tensor; raise KeyError for an unknown name."""
         tensor = self._readers[name]()
-        if tensor.is_floating_point():
+        if tensor.is_floating_point:
             _check_finite(name, tensor, self._origin)
         return tensor
 
@@ -43,15 +42,10 @@ class WeightMap(Mapping[str, torch.Tensor]):
         return name in self._readers
 
 
-def _check_finite(name: str, tensor: torch.Tensor, origin: str) -> None:
-    if torch.isfinite(tensor.sum()):  # a NaN or infinity survives the sum, which is fast
-        return
-    values = tensor.flatten()
-    wrong = (~torch.isfinite(values)).nonzero()
-    if not len(wrong):  # the sum alone was too large
-        return
-    at = int(wrong[0])
-    raise ModelError(
-        f"{origin}: the weight {name} holds {float(values[at])} at element {at}, so every answer would be wrong.",
-        remedy="The file is damaged or badly converted; get it again from its source.",
-    )
+def _check_finite(name: str, tensor: StoredTensor, origin: str) -> None:
+    wrong = tensor.find_not_finite()
+    if wrong is not None:
+        raise ModelError(
+            f"{origin}: the weight {name} holds {wrong[1]} at element {wrong[0]}, so every answer would be wrong.",
+            remedy="The file is damaged or badly converted; get it again from its source.",
+        )

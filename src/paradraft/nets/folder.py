@@ -19,6 +19,7 @@ from paradraft.hub.digests import combined_digest, compute_digest
 from paradraft.models.folder.files import SAFETENSORS, find_weights
 from paradraft.models.folder.weights import read_folder
 from paradraft.models.new_folder import new_folder
+from paradraft.models.tensors import TensorMap
 from paradraft.nets.card import CARD, Card, TargetFacts, check_card, check_fit, read_card, write_card
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder_state import (
@@ -101,7 +102,7 @@ def load_drafter_folder(path: str | Path, *, num_target_layers: int | None = Non
     keys = read_keys(folder / CONFIG)
     layout = find_layout(keys)
     files = find_weights(folder)
-    weights = read_folder(files)
+    weights = TensorMap(read_folder(files))
     extras = read_extras(keys)
     said = {**layout.read(keys, frozenset(weights) - extras.copies), **extras.fields}
     config = complete(said, num_target_layers, origin=str(folder / CONFIG))

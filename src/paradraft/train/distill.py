@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from paradraft.core.errors import ModelError
 from paradraft.models.checkpoint import Checkpoint, Source
 from paradraft.models.export import export_model
+from paradraft.models.tensors import stored_of
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.models.weight_map import WeightMap
 from paradraft.train.examples import Example, Examples
@@ -135,12 +137,12 @@ def export_small(folder: Path, out: Path, *, target: str, dtype: str = "bf16") -
         raise ModelError(f"{folder} holds no distilled model.", remedy="Name the folder given to `train distill`.")
     opened = open_target(target)
     config = SmallPlan(**json.loads(checkpoint.facts["small"])).config_json(opened)
-    readers = {name: (lambda tensor=tensor: tensor) for name, tensor in checkpoint.net.items()}
+    readers = {name: partial(stored_of, tensor) for name, tensor in checkpoint.net.items()}
     model = Checkpoint(
         source=Source(name=f"{opened.name} distilled", path=folder, revision=None),
         config=config,
         generation_config=opened.checkpoint.generation_config,
-        weights=WeightMap(readers, origin=str(folder)),
+        stored=WeightMap(readers, origin=str(folder)),
         files=(folder / CHECKPOINT,),
     )
     return export_model(model, load_tokenizer(opened.checkpoint.source.path), out, dtype=dtype).folder

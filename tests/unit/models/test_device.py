@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from paradraft.core.errors import ConfigError
-from paradraft.models import device
-from paradraft.models.device import choose_device, choose_dtype, cpu_has_bf16, dtype_name
+from paradraft.models import place
+from paradraft.models.device import choose_device, choose_dtype, dtype_name
+from paradraft.models.place import cpu_has_bf16, device_for
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_where_the_system_does_not_say_there_is_no_bf16(tmp_path: Path) -> None:
 def test_auto_takes_bf16_only_where_the_processor_computes_in_it(
     has_bf16: bool, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "cpu_has_bf16", lambda: has_bf16)
+    monkeypatch.setattr(place, "cpu_has_bf16", lambda: has_bf16)
     assert choose_dtype("auto", torch.device("cpu")) == expected
     assert choose_dtype("auto", torch.device("cuda")) == torch.bfloat16
     assert choose_dtype("fp32", torch.device("cpu")) == torch.float32
@@ -38,6 +39,15 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert choose_device("auto") == torch.device("cpu")
     with pytest.raises(ConfigError, match="device='cuda' is not available"):
         choose_device("cuda")
+
+
+def test_torch_is_asked_for_a_gpu_only_where_a_driver_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(place, "torch_finds_gpu", lambda: not asked.append(True))
+    monkeypatch.setattr(place, "may_have_gpu", lambda: False)
+    assert (device_for("auto"), asked) == ("cpu", [])
+    monkeypatch.setattr(place, "may_have_gpu", lambda: True)
+    assert (device_for("auto"), asked) == ("cuda", [True])
 
 
 def test_unknown_names_are_refused() -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from paradraft.core.errors import ModelError
 from paradraft.models.folder.files import find_weights
 from paradraft.models.folder.weights import read_folder
-from paradraft.models.weight_map import WeightMap
+from paradraft.models.tensors import TensorMap
 
 A = {"a.weight": torch.arange(6.0).reshape(2, 3), "shared.bias": torch.ones(3)}
 B = {"b.weight": torch.full((4,), 2.0).bfloat16()}
@@ -28,8 +28,8 @@ def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def read(folder: Path) -> WeightMap:
-    return read_folder(find_weights(folder))
+def read(folder: Path) -> TensorMap:
+    return TensorMap(read_folder(find_weights(folder)))
 
 
 def write(folder: Path, form: str, tensors: dict[str, torch.Tensor], part: str = "") -> Path:
@@ -169,3 +169,22 @@ def test_eight_bit_floats_are_refused_by_name(tmp_path: Path) -> None:
     save_file({"a.weight": torch.ones(4).to(torch.float8_e4m3fn)}, tmp_path / "model.safetensors")
     with pytest.raises(ModelError, match=r"a.weight has type F8_E4M3"):
         read(tmp_path)
+
+
+def test_eight_bit_floats_in_a_pickled_file_are_refused_by_name(tmp_path: Path) -> None:
+    torch.save({"a.weight": torch.ones(4).to(torch.float8_e4m3fn)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"a.weight has type torch.float8_e4m3fn"):
+        read(tmp_path)
+
+
+def test_tensors_that_lie_at_odd_places_of_a_file_are_read(tmp_path: Path) -> None:
+    tensors = {"a": torch.tensor([7], dtype=torch.uint8), "b": torch.arange(3.0)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    weights = read(tmp_path)
+    assert all(torch.equal(weights[name], tensor) for name, tensor in tensors.items())
+
+
+def test_a_tensor_without_elements_is_read(tmp_path: Path) -> None:
+    save_file({"a": torch.empty(0, 3), "b": torch.tensor(2.0)}, tmp_path / "model.safetensors")
+    weights = read(tmp_path)
+    assert (tuple(weights["a"].shape), weights["b"].item()) == ((0, 3), 2.0)

@@ -1,22 +1,25 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from paradraft.core.errors import ModelError
+from paradraft.models.stored import StoredTensor
+from paradraft.models.tensors import TensorMap, stored_of
 from paradraft.models.weight_map import WeightMap
 
 
 def test_a_tensor_is_read_when_it_is_asked_for_and_not_before() -> None:
     reads: list[str] = []
 
-    def reader() -> torch.Tensor:
+    def reader() -> StoredTensor:
         reads.append("a")
-        return torch.ones(2)
+        return StoredTensor(values=np.ones(2, dtype=np.float32))
 
     weights = WeightMap({"a": reader}, origin="x")
     assert ("a" in weights, "b" in weights, len(weights), list(weights), reads) == (True, False, 1, ["a"], [])
-    assert torch.equal(weights["a"], torch.ones(2))
+    assert weights["a"].values.tolist() == [1.0, 1.0]
     assert reads == ["a"]
 
 
@@ -25,16 +28,40 @@ def test_a_tensor_is_read_when_it_is_asked_for_and_not_before() -> None:
 def test_values_that_are_not_finite_are_refused(value: float, dtype: torch.dtype) -> None:
     tensor = torch.zeros(4, 4, dtype=dtype)
     tensor[1, 1] = value
-    weights = WeightMap({"a": lambda: tensor}, origin="file")
+    weights = WeightMap({"a": lambda: stored_of(tensor)}, origin="file")
     with pytest.raises(ModelError, match=rf"file: the weight a holds {value} at element 5"):
         weights["a"]
 
 
-def test_large_finite_values_are_no_error() -> None:
-    tensor = torch.full((1000,), torch.finfo(torch.float32).max)
-    assert WeightMap({"a": lambda: tensor}, origin="file")["a"] is tensor
+def test_a_value_behind_the_part_looked_at_first_is_found_too() -> None:
+    values = np.zeros(2_500_000, dtype=np.float16)
+    values[2_400_000] = np.inf
+    assert StoredTensor(values=values).find_not_finite() == (2_400_000, float("inf"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_large_finite_values_are_no_error(dtype: torch.dtype) -> None:
+    stored = stored_of(torch.full((1000,), torch.finfo(dtype).max, dtype=dtype))
+    assert WeightMap({"a": lambda: stored}, origin="file")["a"] is stored
 
 
 def test_whole_numbers_are_not_checked() -> None:
-    tensor = torch.arange(3)
-    assert WeightMap({"a": lambda: tensor}, origin="file")["a"] is tensor
+    stored = stored_of(torch.arange(3))
+    assert WeightMap({"a": lambda: stored}, origin="file")["a"] is stored
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.bool]
+)
+def test_tensors_come_back_in_their_own_type_and_shape(dtype: torch.dtype) -> None:
+    tensor = torch.arange(6).reshape(2, 3).to(dtype)
+    weights = TensorMap(WeightMap({"a": lambda: stored_of(tensor)}, origin="file"))
+    assert ("a" in weights, list(weights), len(weights), weights["a"].dtype) == (True, ["a"], 1, dtype)
+    assert torch.equal(weights["a"], tensor)
+
+
+def test_sixteen_bits_widen_exactly() -> None:
+    tensor = torch.randn(1000, generator=torch.Generator().manual_seed(1)).bfloat16()
+    np.testing.assert_array_equal(stored_of(tensor).floats(), tensor.float().numpy())
+    half = tensor.to(torch.float16)
+    np.testing.assert_array_equal(stored_of(half).floats(), half.float().numpy())

@@ -6,30 +6,33 @@ B blocks of a type, each of `block bytes`, hold B * `block length` values.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
+from typing import Any
 
 import gguf.quants
 import numpy as np
 import numpy.typing as npt
-import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from paradraft.models.gguf.header import TensorRecord
+from paradraft.models.stored import StoredTensor
 
-_PLAIN = {
-    GGMLQuantizationType.F32: torch.float32,
-    GGMLQuantizationType.F16: torch.float16,
-    GGMLQuantizationType.BF16: torch.bfloat16,
+_PLAIN: Mapping[GGMLQuantizationType, np.dtype[Any]] = {
+    GGMLQuantizationType.F32: np.dtype("<f4"),
+    GGMLQuantizationType.F16: np.dtype("<f2"),
+    GGMLQuantizationType.BF16: np.dtype("<u2"),
 }
 _BLOCKS_AT_ONCE = 2048  # temporaries stay in the processor's cache: five times faster than whole tensors
 
 
-def read_tensor(data: mmap.mmap, record: TensorRecord) -> torch.Tensor:
-    """Return a tensor in its stored dtype, or fp32 if it is quantised. It owns its memory."""
+def read_tensor(data: mmap.mmap, record: TensorRecord) -> StoredTensor:
+    """Return a tensor in its stored format, or fp32 if it is quantised. It owns its memory."""
     raw = np.frombuffer(data, dtype=np.uint8, count=record.num_bytes, offset=record.offset)
     plain = _PLAIN.get(record.kind)
     if plain is not None:
-        return torch.from_numpy(raw.copy()).view(plain).reshape(record.shape)
-    return torch.from_numpy(dequantize(raw, record.kind)).reshape(record.shape)
+        is_bf16 = record.kind is GGMLQuantizationType.BF16
+        return StoredTensor(values=raw.copy().view(plain).reshape(record.shape), is_bf16=is_bf16)
+    return StoredTensor(values=dequantize(raw, record.kind).reshape(record.shape))
 
 
 def dequantize(raw: npt.NDArray[np.uint8], kind: GGMLQuantizationType) -> npt.NDArray[np.float32]:

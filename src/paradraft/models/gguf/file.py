@@ -9,16 +9,16 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-import torch
 
 from paradraft.core.errors import ModelError
 from paradraft.models.gguf.blocks import read_tensor
 from paradraft.models.gguf.config import config_of
 from paradraft.models.gguf.fields import Config
 from paradraft.models.gguf.header import GgufHeader, TensorRecord, read_header
+from paradraft.models.stored import StoredTensor, Values
 from paradraft.models.weight_map import Reader, WeightMap
 
 ROPE_FACTORS = "rope_freqs.weight"
@@ -59,9 +59,7 @@ def read_gguf(path: Path) -> tuple[Config, WeightMap]:
     """Return configuration and weights of a GGUF file; raise ModelError if it is damaged or not supported."""
     data, header = map_file(path)
     factors = header.tensors.get(ROPE_FACTORS)
-    config = config_of(
-        header, path, rope_factors=None if factors is None else read_tensor(data, factors).float().numpy()
-    )
+    config = config_of(header, path, rope_factors=None if factors is None else read_tensor(data, factors).floats())
     readers = {
         hugging_face_name(record.name, path): _reader(data, record, config)
         for record in header.tensors.values()
@@ -92,11 +90,12 @@ def _reader(data: mmap.mmap, record: TensorRecord, config: Mapping[str, object])
     return partial(_read_interleaved, read, int(str(config[key])))
 
 
-def _read_interleaved(read: Reader, num_heads: int) -> torch.Tensor:
-    return separate_halves(read(), num_heads)
+def _read_interleaved(read: Reader, num_heads: int) -> StoredTensor:
+    stored = read()
+    return replace(stored, values=separate_halves(stored.values, num_heads))
 
 
-def separate_halves(rows: torch.Tensor, num_heads: int) -> torch.Tensor:
+def separate_halves(rows: Values, num_heads: int) -> Values:
     """Put the rows [heads * head_dim, ...] of each head from interleaved order back into two halves."""
     pairs = rows.reshape(num_heads, rows.shape[0] // num_heads // 2, 2, *rows.shape[1:])
-    return pairs.transpose(1, 2).reshape(rows.shape)
+    return pairs.swapaxes(1, 2).reshape(rows.shape)

@@ -1,0 +1,57 @@
+"""Weights as files hold them, without torch: numpy arrays, and the bits of bf16, which numpy does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paradraft.core.arrays import FloatArray
+
+Values = npt.NDArray[Any]  # whatever number format a file holds
+_CHUNK = 1 << 20  # values looked at together, so that temporaries stay in the processor's cache
+_EXPONENT = np.uint16(0x7F80)  # of bf16; all ones: an infinity or no number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StoredTensor:
+    """A tensor in the number format it is stored in."""
+
+    values: Values
+    is_bf16: bool = False  # then values are the bits, uint16
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the sizes of its dimensions."""
+        return tuple(self.values.shape)
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it holds fractions."""
+        return self.is_bf16 or self.values.dtype.kind == "f"
+
+    def floats(self) -> FloatArray:
+        """Return the values in fp32, exact for bf16 and fp16; fp32 values are not copied."""
+        return widen(self.values) if self.is_bf16 else self.values.astype(np.float32, copy=False)
+
+    def find_not_finite(self) -> tuple[int, float] | None:
+        """Return place and value of the first element that is infinite or no number, None if there is none."""
+        flat = self.values.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            wrong = (part & _EXPONENT) == _EXPONENT if self.is_bf16 else ~np.isfinite(part)
+            if wrong.any():
+                at = int(wrong.argmax())
+                value = widen(part[at : at + 1])[0] if self.is_bf16 else part[at]
+                return start + at, float(value)
+        return None
+
+
+def widen(bits: npt.NDArray[np.uint16]) -> FloatArray:
+    """Return bf16 numbers, given as their bits, in fp32."""
+    wide = bits.astype(np.uint32)
+    wide <<= np.uint32(16)
+    values: FloatArray = wide.view(np.float32)
+    return values
