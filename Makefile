@@ -14,7 +14,7 @@ help:
 	@echo "make demo       answer a few prompts plainly and speculatively"
 	@echo "make test       run all tests"
 	@echo "make check      formatting, lint, types, architecture and unit tests"
-	@echo "make exactness  the full matrix: every drafter, gamma, order and number of rows"
+	@echo "make exactness  the full matrix: every drafter, gamma, order and number of rows; goes on in out/ after a stop"
 	@echo "make bench      measure speculative against plain decoding, with a report in out/"
 	@echo "make clean      remove .venv and caches"
 
@@ -42,7 +42,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 exactness: setup
-	$(BIN)/paradraft exactness
+	$(BIN)/paradraft exactness --json out/exactness.json
 
 bench: setup
 	@mkdir -p out

@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 
 from paradraft.cli.main import app
 from paradraft.hub.assets import is_cached
+from paradraft.lab.exactness.check import CaseResult
+from paradraft.lab.exactness.ledger import Ledger
 from paradraft.models.tiny import write_tiny_model
 
 
@@ -76,6 +78,36 @@ def test_exactness_holds_on_a_tiny_network_with_every_drafter(folder: str, quest
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert ", 0 failed" in result.stdout
+
+
+def test_a_stopped_exactness_run_goes_on_to_the_same_results(
+    folder: str, questions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(file: Path) -> list[str]:
+        return [
+            "exactness", "--model", folder, "--prompts", questions, "--drafters", "ngram,self", "--gammas", "1,4",
+            "--temperatures", "0,0.7", "--max-tokens", "16", "--json", str(file),
+        ]  # fmt: skip
+
+    def results(file: Path) -> list[dict[str, object]]:
+        return [{**result, "seconds": 0} for result in json.loads(file.read_text())["results"]]
+
+    whole, stopped = tmp_path / "whole.json", tmp_path / "stopped.json"
+    assert run(*ask(whole)).exit_code == 0
+    add = Ledger.add
+
+    def add_and_stop(ledger: Ledger, result: CaseResult) -> None:
+        add(ledger, result)
+        if len(ledger.results) == 9:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "add", add_and_stop)
+    assert run(*ask(stopped)).exit_code == 130
+    monkeypatch.undo()
+    assert results(stopped) == results(whole)[:9]
+    assert run(*ask(stopped)).exit_code == 0
+    assert results(stopped) == results(whole)
+    assert json.loads(stopped.read_text())["setup"] == json.loads(whole.read_text())["setup"]
 
 
 def test_compare_of_a_model_with_itself_agrees(folder: str) -> None:

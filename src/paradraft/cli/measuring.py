@@ -64,7 +64,7 @@ def measure(
         _check_room(config, plan, prompt_set)
         provenance = gather(
             command=["paradraft", *sys.argv[1:]],
-            model=_identity(plain),
+            model=identity_of(plain),
             dtype=plain.limits.dtype,
             settings=asdict(replace(config, draft_table=table)),  # not where this machine keeps it
         )
@@ -136,7 +136,8 @@ def _notes(config: Config) -> tuple[str, ...]:
     return (f"{' and '.join(lifted)} on: repeats can replay earlier answers.",) if lifted else ()
 
 
-def _identity(llm: LLM) -> Mapping[str, str | int | None]:
+def identity_of(llm: LLM) -> Mapping[str, str | int | None]:
+    """Return which weights an engine runs, and on what."""
     identity = llm.identity
     return {
         "name": identity.name,

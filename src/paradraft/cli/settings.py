@@ -7,11 +7,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paradraft.app.config import Config, configure, read_config
 from paradraft.core.errors import ConfigError
 from paradraft.core.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from paradraft.train.units import Share
 
 _CONFIG_KEYS = frozenset(field.name for field in fields(Config))
 _SAMPLING_KEYS = frozenset(field.name for field in fields(SamplingParams)) - _CONFIG_KEYS
@@ -59,6 +62,16 @@ def parse_names(text: str, option: str, known: Sequence[str]) -> tuple[str, ...]
     if unknown or not names:
         raise ConfigError(f"{option} {text!r} is not known.", remedy=f"Choose from {', '.join(known)}.")
     return names
+
+
+def parse_share(text: str) -> Share:
+    """Return `0/2` as the first of two shares of the work; raise ConfigError for anything else."""
+    from paradraft.train.units import Share
+
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal()):
+        raise ConfigError(f"--part {text!r} is not a share.", remedy="Write it like 0/2: the first of two.")
+    return Share(int(part), int(parts))
 
 
 def _check_key(key: str) -> None:

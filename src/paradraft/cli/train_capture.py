@@ -13,7 +13,7 @@ import typer
 
 from paradraft.app.config import Config
 from paradraft.cli import options
-from paradraft.cli.settings import build_config
+from paradraft.cli.settings import build_config, parse_share
 from paradraft.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def capture(
         seed=seed or 0,
         unit=unit,
     )
-    share, tasks, held_out_texts = _share(part), _tasks(prompts or (), limit), _held_out(held_out)
+    share, tasks, held_out_texts = parse_share(part), _tasks(prompts or (), limit), _held_out(held_out)
     base = build_config(config, settings, model=model, dtype=dtype)
     chosen = capture_config(base, rows=rows, longest=max_prompt + max_tokens)
     prepared = _Prepared(chosen, _layers(chosen, taps), tuple(tasks), tuple(held_out_texts), int(taps_gb * 1e9), share)
@@ -147,15 +147,6 @@ def taps(
     with open_llm(chosen, recorder) as llm, _counting("Making taps") as progress:
         made = rebuild_taps(writer, asdict(facts_of(llm.model)), llm, recorder, progress)
     print(f"{made} shards got their taps back.")
-
-
-def _share(text: str) -> Share:
-    from paradraft.train.units import Share
-
-    part, slash, parts = text.partition("/")
-    if not (slash and part.isdecimal() and parts.isdecimal()):
-        raise ConfigError(f"--part {text!r} is not a share.", remedy="Write it like 0/2: the first of two.")
-    return Share(int(part), int(parts))
 
 
 def _layers(config: Config, text: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import shutil
 import subprocess
@@ -54,6 +55,16 @@ def commit_of(folder: Path) -> str | None:
     if head is None or _git(folder, "ls-files", "--error-unmatch", ".") is None:
         return None
     return head + ("+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def source_digest() -> str:
+    """Return the SHA-256 of the package's own modules: unlike a commit it knows of changes, and needs no clone."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

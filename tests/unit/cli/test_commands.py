@@ -205,6 +205,42 @@ def test_exactness_fails_on_any_difference(run, opened, questions, monkeypatch):
     assert "differs at token 3" in result.stdout
 
 
+def test_exactness_goes_on_from_its_file_and_shows_it(run, opened, questions, tmp_path):
+    ask = ["exactness", "--quick", "--prompts", questions, "--no-peer", "--drafters", "ngram,suffix"]
+    files = [str(tmp_path / name) for name in ("0.json", "1.json")]
+    for part, file in enumerate(files):
+        result = run(*ask, "--part", f"{part}/2", "--json", file)
+        assert result.exit_code == 0, result.output
+    opened.clear()
+    assert run(*ask, "--part", "0/2", "--json", files[0]).exit_code == 0
+    assert [llm.config.drafter for llm in opened] == ["none"]
+    shown = run("exactness", "--show", *files)
+    assert shown.exit_code == 0, shown.output
+    assert "32 cases, 0 failed" in shown.stdout
+    assert "missing" not in shown.stdout
+
+
+def test_exactness_shows_what_is_missing_and_fails(run, opened, questions, tmp_path):
+    file = str(tmp_path / "0.json")
+    run("exactness", "--quick", "--prompts", questions, "--no-peer", "--drafters", "ngram", "--json", file,
+        "--part", "0/2")  # fmt: skip
+    result = run("exactness", "--show", file)
+    assert result.exit_code == 1
+    assert "9 missing: plain 3, ngram 6" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--show"], "--show needs files"), (["some.json"], "--show"), (["--part", "2/2"], "Part 2 of 2"),
+     (["--part", "x"], "--part 'x' is not a share"), (["--show", "absent.json"], "holds no results")],
+)  # fmt: skip
+def test_exactness_refuses_what_it_cannot_do(run, opened, arguments, message):
+    result = run("exactness", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert opened == []
+
+
 def facts_with(failure: str | None):
     real = doctor_facts.gather_facts
     torch = doctor_facts.TorchFacts(failure=failure, threads=1)
