@@ -9,6 +9,7 @@ from torch import Tensor
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError, ProtocolError
+from paradraft.core.pass_check import check_pass
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.decoder import Decoder, Taps, build_decoder
@@ -16,7 +17,6 @@ from paradraft.models.decoder_config import read_decoder_config
 from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.pass_check import check_pass
 from paradraft.models.scores import DoneTicket, TensorScores
 
 NO_NEEDS = Needs(sources=())

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.core.errors import ProtocolError
+from paradraft.core.largest import largest
 from paradraft.models.layout import PassLayout
 
 
@@ -47,15 +47,7 @@ class TensorScores:
 
     def top(self, index: int, count: int) -> tuple[IntArray, FloatArray]:
         """Return the ids and logits of the largest `count` at a scored position, by (-logit, id)."""
-        logits = self.row(index)
-        kept = min(count, len(logits))
-        if kept <= 0:
-            return ints([]), logits[:0]
-        least = np.partition(logits, len(logits) - kept)[len(logits) - kept]
-        above = np.flatnonzero(logits > least)
-        ids = np.concatenate([above, np.flatnonzero(logits == least)[: kept - len(above)]])
-        ids = ids[np.lexsort((ids, -logits[ids]))]
-        return ints(ids), logits[ids]
+        return largest(self.row(index), count)
 
     def hidden(self, layer: int) -> FloatArray:
         """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
