@@ -7,7 +7,7 @@ from support.source_tree import Module, modules
 # From the ground up. A room may import rooms on lower floors, and none beside it on its own.
 FLOORS = (
     {"core"},
-    {"kv", "verify", "scheduling", "hub"},
+    {"kv", "verify", "scheduling", "hub", "native"},
     {"models", "engine"},
     {"nets"},
     {"drafters"},

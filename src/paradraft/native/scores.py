@@ -1,0 +1,76 @@
+"""Logits and taps of one native pass as the engine reads them.
+
+Legend: S scored positions, V vocabulary, T fed tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paradraft.core.arrays import FloatArray, IntArray, ints
+from paradraft.core.errors import ProtocolError
+from paradraft.core.largest import largest
+
+
+class ArrayScores:
+    """Implements core.ports.Scores over arrays, which are made read-only."""
+
+    def __init__(
+        self,
+        *,
+        starts: IntArray,
+        fed_starts: IntArray,
+        logits: FloatArray,
+        hidden: Mapping[int, FloatArray],
+        entropies: Mapping[int, FloatArray],
+    ) -> None:
+        """Take logits [S, V], and taps [T, hidden size] and entropies [T, heads] by layer."""
+        for values in (logits, *hidden.values(), *entropies.values()):
+            values.flags.writeable = False
+        self.starts = starts
+        self.fed_starts = fed_starts
+        self._logits = logits
+        self._hidden = hidden
+        self._entropies = entropies
+
+    def argmax(self) -> IntArray:
+        """Return the id of the largest logit at each scored position, the lowest id on ties, [S]."""
+        return ints(self._logits.argmax(axis=-1))
+
+    def row(self, index: int) -> FloatArray:
+        """Return the logits at a scored position, [V], read-only."""
+        logits: FloatArray = self._logits[index]
+        return logits
+
+    def top(self, index: int, count: int) -> tuple[IntArray, FloatArray]:
+        """Return the ids and logits of the largest `count` at a scored position, by (-logit, id)."""
+        return largest(self._logits[index], count)
+
+    def hidden(self, layer: int) -> FloatArray:
+        """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
+        return _asked(self._hidden, layer, "hidden states")
+
+    def attention_entropy(self, layer: int) -> FloatArray:
+        """Return a layer's attention entropies, [T, heads]; raise ProtocolError if they were not asked for."""
+        return _asked(self._entropies, layer, "attention entropies")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DoneTicket:
+    """The ticket of a pass that had ended when submit returned."""
+
+    scores: ArrayScores
+
+    def wait(self) -> ArrayScores:
+        """Return the scores."""
+        return self.scores
+
+
+def _asked(taps: Mapping[int, FloatArray], layer: int, what: str) -> FloatArray:
+    if layer not in taps:
+        raise ProtocolError(
+            f"{what} of layer {layer} were not recorded; recorded layers: {sorted(taps) or 'none'}.",
+            remedy="Name the layer in the drafter's Needs.",
+        )
+    return taps[layer]
