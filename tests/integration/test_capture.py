@@ -15,6 +15,7 @@ from paradraft.core.errors import ModelError, ProtocolError
 from paradraft.core.ports import Limits, Needs, Tokenizer
 from paradraft.core.records import Batch, FinishReason, Proposal, RowSampling
 from paradraft.engine.results import GenerationResult
+from paradraft.models.build import Running
 from paradraft.models.load import load_model
 from paradraft.models.tiny import write_tiny_model
 from paradraft.train import files
@@ -134,7 +135,11 @@ def test_answers_are_those_of_the_engine_without_a_recorder(whole: Path, folder:
 def test_taps_are_the_outputs_of_the_layers_that_the_target_has_in_one_pass(whole: Path, folder: Path) -> None:
     """A tap of the layer beside, or of the position beside, is not near."""
     model = load_model(
-        str(folder), dtype="fp32", num_pages=16, page_size=8, needs=Needs(sources=("x",), hidden_layers=(0, 1, 2))
+        str(folder),
+        running=Running(dtype="fp32"),
+        num_pages=16,
+        page_size=8,
+        needs=Needs(sources=("x",), hidden_layers=(0, 1, 2)),
     )
     for each in ShardReader(whole).sequences():
         count = len(each.ids) - 1

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from paradraft.core.errors import ModelError
 from paradraft.hub.assets import is_cached
+from paradraft.models.build import Running
 from paradraft.models.gguf.file import read_gguf
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.tensors import TensorMap
@@ -38,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def load(source: Path, dtype: str = "fp32") -> LoadedModel:
-    return load_model(str(source), dtype=dtype, device="cpu", num_pages=8, page_size=16)
+    return load_model(str(source), running=Running(dtype=dtype, device="cpu"), num_pages=8, page_size=16)
 
 
 def reference(folder: Path) -> list[int]:
@@ -179,7 +180,7 @@ def _tensor_bytes() -> int:
 def test_smollm2_answers_a_question() -> None:
     if not is_cached("smollm2-135m"):
         pytest.skip("smollm2-135m is not in the cache; make setup brings it")
-    model = load_model("smollm2-135m", dtype="fp32", device="cpu", num_pages=8, page_size=16)
+    model = load_model("smollm2-135m", running=Running(dtype="fp32", device="cpu"), num_pages=8, page_size=16)
     text = model.tokenizer.render_chat([{"role": "user", "content": "What is the capital of France?"}])
     ids = greedy(model.target, model.tokenizer.encode(text, add_special=False), 8)
     assert model.tokenizer.decode(ids).startswith("The capital of France is Paris.")

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paradraft.app.config import Config
+from paradraft.app.config import AUTO, Config
 from paradraft.app.defaults import settled
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
 from paradraft.app.networks import fit_networks, needs_of, open_networks
+from paradraft.app.running import running_of
 from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Drafter, Limits
@@ -49,14 +50,14 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         model = load_model(
             config.model,
             revision=config.revision,
-            dtype=config.dtype,
-            device=config.device,
+            running=running_of(config),
             num_pages=-(-config.kv_tokens // config.page_size),
             page_size=config.page_size,
             needs=with_attention(needs_of(opened) if custom is None else custom.needs, selector),
         )
         loaded.callback(model.target.close)
         opened, notes = fit_networks(opened, model)
+        notes = (*_runner_notes(config, model), *notes)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:
@@ -96,6 +97,11 @@ def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: Rule
         ),
         clock=time.perf_counter,
     )
+
+
+def _runner_notes(config: Config, model: LoadedModel) -> tuple[str, ...]:
+    """Return why torch runs the target, where that was left to us."""
+    return () if config.runner != AUTO or model.why_not_native is None else (f"Not native: {model.why_not_native}.",)
 
 
 def longest_row(config: Config, limits: Limits) -> int:

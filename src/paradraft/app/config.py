@@ -13,6 +13,7 @@ from paradraft.core.errors import ConfigError
 
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda")
+RUNNERS = ("auto", "native", "torch")
 VOCABULARIES = ("same", "mapped")
 AUTO, MERGED, NO_TABLE = "auto", "merged", "none"
 MAX_DEPTH, MAX_WIDTH = 64, 16  # of a draft tree
@@ -40,6 +41,7 @@ class Config:
     draft_selector: file of a network that finds uncertain positions, where a tree of up to 12 nodes is drafted, or
     entropy (untrained); draft_threshold: nats above which a position is uncertain, None: the selector's own.
     draft_layers: how many of the target's own first layers draft with early-exit.
+    runner: native (the decode core of the house), torch, or auto, which takes native where it can serve the model.
     draft_price: what a drafted node has to be worth while adaptive is off, in plain passes; 0 drafts whole blocks.
     draft_temperature, draft_eos_temperature: of a draft model and of its end tokens; None: the request's own.
     """
@@ -69,6 +71,7 @@ class Config:
     schedule_verification: bool = True
     dtype: str = "auto"
     device: str = "auto"
+    runner: str = "auto"
     threads: int | None = None
     max_rows: int = 8
     max_model_len: int | None = None
@@ -84,6 +87,7 @@ class Config:
         _check_types(self)
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
+        _check_choice("runner", self.runner, RUNNERS)
         _check_choice("draft_vocabulary", self.draft_vocabulary, VOCABULARIES)
         for name in ("draft_temperature", "draft_eos_temperature", "draft_threshold"):
             _check_number(name, getattr(self, name), 100.0, is_optional=True)

@@ -12,15 +12,15 @@ from types import MappingProxyType
 from paradraft.app.config import AUTO, Config
 from paradraft.app.guessers import COMBINING, LOOKUPS, TABLE, build_combined, build_table_drafter, folder_names
 from paradraft.app.networks import Opened, build_network_drafter
+from paradraft.app.running import running_of
 from paradraft.core.errors import ConfigError, ModelError
-from paradraft.core.ports import Drafter
+from paradraft.core.ports import Drafter, LayeredTarget
 from paradraft.drafters.candidates import DraftHeat
 from paradraft.drafters.model import ModelDrafter, ModelDrafterOptions
 from paradraft.drafters.plain import PlainDrafter
 from paradraft.drafters.vocabulary import VocabularyMap, require_same
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
-from paradraft.models.runner import TorchRunner
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 
@@ -101,7 +101,7 @@ def _build_model_drafter(config: Config, target: LoadedModel, rule: Rule, loaded
 
 def _shortened(config: Config, target: LoadedModel) -> LoadedModel:
     """Return the target's first layers as a model of their own."""
-    if not isinstance(target.target, TorchRunner):
+    if not isinstance(target.target, LayeredTarget):
         raise ConfigError(
             f"drafter={EARLY_EXIT} needs the built-in decoder, and {target.target.limits.name} runs on "
             f"{target.target.limits.runner}.",
@@ -117,8 +117,7 @@ def _load_draft_model(config: Config) -> LoadedModel:
         return load_model(
             config.drafter,
             revision=config.draft_revision,
-            dtype=config.dtype,
-            device=config.device,
+            running=running_of(config),
             num_pages=-(-config.kv_tokens // config.page_size),
             page_size=config.page_size,
         )

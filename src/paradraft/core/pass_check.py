@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ProtocolError
-from paradraft.core.ports import Limits
+from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 
 _BROKEN = "The batch or the drafter that made it is broken; report it."
@@ -30,6 +30,18 @@ def check_pass(batch: Batch, proposal: Proposal, limits: Limits) -> None:
     deepest = last + int(proposal.depths.max(initial=0))
     if last >= limits.max_positions or deepest >= limits.max_positions:
         _check_depths(batch, proposal, limits.max_positions)
+
+
+def check_taps(needs: Needs, num_layers: int) -> None:
+    """Raise ProtocolError for layers that a target cannot record; they count from 0, -1 is the embedding."""
+    for layer in (*needs.hidden_layers, *needs.entropy_layers):
+        low = -1 if layer in needs.hidden_layers and layer not in needs.entropy_layers else 0
+        if not low <= layer < num_layers:
+            raise ProtocolError(
+                f"Layer {layer} cannot be tapped: the model has layers 0 to {num_layers - 1}, and -1, the embedding, "
+                "has no attention.",
+                remedy="Correct the drafter's Needs.",
+            )
 
 
 def _check_range(what: str, values: IntArray, count: int) -> None:

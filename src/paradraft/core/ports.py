@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from paradraft.core.arrays import DoubleArray, FloatArray, IntArray
 from paradraft.core.records import Batch, Plan, Proposal, RowSampling, Verdict
@@ -95,6 +95,18 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Free the memory. The target cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class LayeredTarget(Target, Protocol):
+    """A target whose first layers can be run by themselves."""
+
+    def first_layers(self, count: int, *, num_pages: int, page_size: int) -> Target:
+        """Return a target with a cache of its own that stops behind `count` layers and shares this one's weights.
+
+        Raises ConfigError unless count leaves some layers out.
+        """
         ...
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+
+from paradraft.core.cores import usable_cores
 
 _KIB = 1024
 _SAMPLE_BYTES = 256 * 1024 * _KIB  # per thread; more than most caches hold
@@ -57,15 +58,6 @@ def read_machine(root: Path = Path("/")) -> Machine:
         python=platform.python_version(),
         omp_threads=int(threads) if threads.isdigit() else None,
     )
-
-
-def usable_cores(root: Path = Path("/")) -> int:
-    """Return the cores this process may use: its affinity, cut to its container's quota."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    quota, _, period = _read(root / "sys/fs/cgroup/cpu.max").partition(" ")
-    if quota.isdigit() and period.strip().isdigit():
-        return max(1, min(cores, round(int(quota) / int(period))))
-    return cores
 
 
 def read_bandwidth(threads: int, sample_bytes: int = _SAMPLE_BYTES, repeats: int = 3) -> float:

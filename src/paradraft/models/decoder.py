@@ -14,7 +14,8 @@ from torch import Tensor
 
 from paradraft.models.attention import AttentionTerms, attend, attention_entropy
 from paradraft.models.decoder_config import DecoderConfig
-from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD, WeightReader, check_names, expected_shapes
+from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD, check_names, expected_shapes
+from paradraft.models.decoder_weights import WeightReader
 from paradraft.models.kv_store import KvStore, KvView, LayerCache, Slots
 from paradraft.models.layout import PassLayout
 from paradraft.models.linear import GatedPair, Kernels, Linear, choose_kernels

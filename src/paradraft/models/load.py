@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from paradraft.core.errors import CapacityError, ModelError
 from paradraft.core.ports import Needs, Target, Tokenizer
 from paradraft.hub.wheels import Progress
+from paradraft.models.build import Build, Running
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
-from paradraft.models.decoder import build_decoder
-from paradraft.models.decoder_config import read_decoder_config, why_unsupported
-from paradraft.models.device import choose_device, choose_dtype
-from paradraft.models.runner import TorchRunner
+from paradraft.models.choosing import why_not_native
+from paradraft.models.native_target import build_native_target
+from paradraft.models.place import device_for, dtype_for
+from paradraft.models.threads import thread_count
 from paradraft.models.tokenizer import load_tokenizer
+
+_AUTO = Running()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,25 +36,14 @@ class LoadedModel:
     target: Target
     tokenizer: Tokenizer
     identity: ModelIdentity
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Build:
-    """How the target is to be set up."""
-
-    dtype: torch.dtype
-    device: torch.device
-    num_pages: int
-    page_size: int
-    needs: Needs | None
+    why_not_native: str | None = None  # the reason, where torch runs it
 
 
 def load_model(
     source: str,
     *,
     revision: str | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
+    running: Running = _AUTO,
     num_pages: int,
     page_size: int,
     needs: Needs | None = None,
@@ -61,50 +51,39 @@ def load_model(
 ) -> LoadedModel:
     """Load a built-in name, a safetensors or .bin folder, a GGUF file or a hub id (`owner/name@revision`).
 
-    dtype: auto, fp32, bf16 or fp16; device: auto, cpu or cuda. needs: what a drafter taps. progress: bytes of a
-    download. Raises ModelError for files that are missing, damaged, foreign or not supported, ConfigError for an
-    option, CapacityError if memory does not suffice; nothing stays loaded then.
+    needs: what a drafter taps. progress: bytes of a download. Raises ModelError for files that are missing, damaged,
+    foreign or not supported, ConfigError for a runner, device or dtype that is unknown or cannot serve this model,
+    CapacityError if memory does not suffice; nothing stays loaded then.
     """
-    place = choose_device(device)
-    build = _Build(
-        dtype=choose_dtype(dtype, place), device=place, num_pages=num_pages, page_size=page_size, needs=needs
+    place = device_for(running.device)
+    build = Build(
+        dtype=dtype_for(running.dtype, place),
+        device=place,
+        num_pages=num_pages,
+        page_size=page_size,
+        num_threads=thread_count(running.threads),
+        needs=needs,
     )
     found = find_model(source, revision=revision, progress=progress)
     tokenizer = load_tokenizer(found.path)
     checkpoint = open_checkpoint(found)
     _check_vocabulary(tokenizer, checkpoint)
     identity = ModelIdentity(name=found.name, sha256=checkpoint.sha256(), revision=found.revision, path=found.path)
+    reason = why_not_native(running.runner, checkpoint.config, name=found.name, dtype=build.dtype, device=place)
     try:
-        target = _build_target(checkpoint, build)
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise _no_memory(found.name, place) from error
-    except RuntimeError as error:  # what torch raises when the processor's memory is used up
-        if "alloc" not in str(error):
-            raise
-        raise _no_memory(found.name, place) from error
-    return LoadedModel(target=target, tokenizer=tokenizer, identity=identity)
+        target = build_native_target(checkpoint, build) if reason is None else _build_on_torch(checkpoint, build)
+    except MemoryError as error:
+        raise CapacityError(
+            f"{found.name} does not fit into the memory of {place}, with its cache.",
+            remedy="Set a smaller kv_tokens, choose dtype bf16, or use a smaller model.",
+        ) from error
+    return LoadedModel(target=target, tokenizer=tokenizer, identity=identity, why_not_native=reason)
 
 
-def _build_target(checkpoint: Checkpoint, build: _Build) -> Target:
-    name = checkpoint.source.name
-    if why_unsupported(checkpoint.config) is not None:
-        return _build_foreign(checkpoint, build)
-    config = read_decoder_config(checkpoint.config)
-    decoder = build_decoder(config, checkpoint.weights, dtype=build.dtype, device=build.device)
-    return TorchRunner(decoder, num_pages=build.num_pages, page_size=build.page_size, needs=build.needs, name=name)
+def _build_on_torch(checkpoint: Checkpoint, build: Build) -> Target:
+    from paradraft.models.torch_target import build_torch_target  # the native path does without torch
 
-
-def _build_foreign(checkpoint: Checkpoint, build: _Build) -> Target:
-    from paradraft.models.foreign.runner import TransformersRunner, load_foreign  # takes a second to import
-
-    model = load_foreign(
-        checkpoint.config,
-        checkpoint.weights,
-        name=checkpoint.source.name,
-        dtype=build.dtype,
-        device=build.device,
-    )
-    return TransformersRunner(model, num_pages=build.num_pages, page_size=build.page_size, needs=build.needs)
+    return build_torch_target(checkpoint, build)
 
 
 def _check_vocabulary(tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:
@@ -115,10 +94,3 @@ def _check_vocabulary(tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:
             f"{rows} tokens.",
             remedy="Use the tokenizer that belongs to these weights.",
         )
-
-
-def _no_memory(name: str, place: torch.device) -> CapacityError:
-    return CapacityError(
-        f"{name} does not fit into the memory of {place}, with its cache.",
-        remedy="Set a smaller kv_tokens, choose dtype bf16, or use a smaller model.",
-    )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError, ProtocolError
-from paradraft.core.pass_check import check_pass
+from paradraft.core.pass_check import check_pass, check_taps
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.decoder import Decoder, Taps, build_decoder
@@ -123,12 +123,5 @@ def _keep_freed_memory() -> None:
 
 
 def _taps(needs: Needs, num_layers: int) -> Taps:
-    for layer in (*needs.hidden_layers, *needs.entropy_layers):
-        low = -1 if layer in needs.hidden_layers and layer not in needs.entropy_layers else 0
-        if not low <= layer < num_layers:
-            raise ProtocolError(
-                f"Layer {layer} cannot be tapped: the model has layers 0 to {num_layers - 1}, and -1, the embedding, "
-                "has no attention.",
-                remedy="Correct the drafter's Needs.",
-            )
+    check_taps(needs, num_layers)
     return Taps(hidden_layers=frozenset(needs.hidden_layers), entropy_layers=frozenset(needs.entropy_layers))

@@ -34,7 +34,12 @@ class StoredTensor:
 
     def floats(self) -> FloatArray:
         """Return the values in fp32, exact for bf16 and fp16; fp32 values are not copied."""
-        return widen(self.values) if self.is_bf16 else self.values.astype(np.float32, copy=False)
+        if self.is_bf16:
+            return widen(self.values)
+        with np.errstate(
+            over="ignore"
+        ):  # what float64 alone can hold becomes infinite, and is refused where it is used
+            return self.values.astype(np.float32, copy=False)
 
     def find_not_finite(self) -> tuple[int, float] | None:
         """Return place and value of the first element that is infinite or no number, None if there is none."""
@@ -55,3 +60,10 @@ def widen(bits: npt.NDArray[np.uint16]) -> FloatArray:
     wide <<= np.uint32(16)
     values: FloatArray = wide.view(np.float32)
     return values
+
+
+def narrow(values: FloatArray) -> npt.NDArray[np.uint16]:
+    """Return the bits of fp32 values rounded to bf16, ties to even; what is too large becomes infinite."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded = bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))
+    return (rounded >> np.uint32(16)).astype(np.uint16)

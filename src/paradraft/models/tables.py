@@ -8,7 +8,7 @@ from torch import Tensor
 
 from paradraft.core.errors import ModelError
 from paradraft.models.checkpoint import Source, open_checkpoint
-from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD
+from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD
 from paradraft.models.load import ModelIdentity
 
 

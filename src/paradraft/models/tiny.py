@@ -17,7 +17,7 @@ from torch import Tensor
 
 from paradraft.core.errors import ConfigError
 from paradraft.models.decoder_config import read_decoder_config
-from paradraft.models.decoder_weights import EMBEDDING, HEAD, expected_shapes
+from paradraft.models.decoder_names import EMBEDDING, HEAD, expected_shapes
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 VOCAB_SIZE = len(SPECIAL_TOKENS) + 256

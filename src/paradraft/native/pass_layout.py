@@ -1,6 +1,6 @@
 """A batch and its proposal as the arrays that the native core reads.
 
-Legend: R rows, T fed tokens (of each row all pending tokens, then its draft nodes), N draft nodes, S scored positions.
+Legend: R rows. Fed tokens are all pending tokens of a row, then its draft nodes.
 """
 
 from __future__ import annotations
@@ -11,21 +11,15 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray, ints, join, starts_of
 from paradraft.core.records import Batch, Proposal
+from paradraft.native.executor import PassInput
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PassLayout:
-    """Where the tokens of one pass stand, what precedes each, and which are scored."""
+class Taps:
+    """Which layers' hidden states and attention entropies a pass records."""
 
-    fed_starts: IntArray  # [R+1]
-    starts: IntArray  # [R+1] into the scored positions
-    tokens: IntArray  # [T]
-    positions: IntArray  # [T]
-    slots: IntArray  # [T] where keys and values go
-    parents: IntArray  # [T] the token before, counted within the row's fed tokens; -1: the row's context
-    context_starts: IntArray  # [R+1]
-    context_slots: IntArray  # of the cached tokens of each row, in order
-    scored: IntArray  # [S] indices into the fed tokens
+    hidden_layers: IntArray  # -1 is the embedding
+    entropy_layers: IntArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,14 +33,13 @@ class _Row:
     context_slots: IntArray
 
 
-def lay_out(batch: Batch, proposal: Proposal) -> PassLayout:
-    """Return the layout of a pass over these rows."""
+def lay_out(batch: Batch, proposal: Proposal, taps: Taps) -> tuple[PassInput, IntArray]:
+    """Return the input of a pass over these rows, and where each row's scored positions start, [R+1]."""
     nodes = proposal.num_nodes
     fed_starts, starts = starts_of(batch.num_pending + nodes), starts_of(batch.num_scored + nodes)
     rows = [_row(batch, proposal, index) for index in range(batch.num_rows)]
-    return PassLayout(
-        fed_starts=fed_starts,
-        starts=starts,
+    given = PassInput(
+        row_starts=fed_starts,
         tokens=join([row.tokens for row in rows]),
         positions=join([row.positions for row in rows]),
         slots=join([row.slots for row in rows]),
@@ -54,7 +47,10 @@ def lay_out(batch: Batch, proposal: Proposal) -> PassLayout:
         context_starts=starts_of(batch.context_len),
         context_slots=join([row.context_slots for row in rows]),
         scored=_scored(fed_starts, starts),
+        hidden_layers=taps.hidden_layers,
+        entropy_layers=taps.entropy_layers,
     )
+    return given, starts
 
 
 def _row(batch: Batch, proposal: Proposal, index: int) -> _Row:

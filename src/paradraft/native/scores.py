@@ -14,7 +14,7 @@ from paradraft.core.largest import largest
 
 
 class ArrayScores:
-    """Implements core.ports.Scores over arrays, which are made read-only."""
+    """Implements core.ports.Scores over arrays of the pass, which it hands out read-only."""
 
     def __init__(
         self,
@@ -26,13 +26,11 @@ class ArrayScores:
         entropies: Mapping[int, FloatArray],
     ) -> None:
         """Take logits [S, V], and taps [T, hidden size] and entropies [T, heads] by layer."""
-        for values in (logits, *hidden.values(), *entropies.values()):
-            values.flags.writeable = False
         self.starts = starts
         self.fed_starts = fed_starts
-        self._logits = logits
-        self._hidden = hidden
-        self._entropies = entropies
+        self._logits = _sealed(logits)
+        self._hidden = {layer: _sealed(values) for layer, values in hidden.items()}
+        self._entropies = {layer: _sealed(values) for layer, values in entropies.items()}
 
     def argmax(self) -> IntArray:
         """Return the id of the largest logit at each scored position, the lowest id on ties, [S]."""
@@ -74,3 +72,9 @@ def _asked(taps: Mapping[int, FloatArray], layer: int, what: str) -> FloatArray:
             remedy="Name the layer in the drafter's Needs.",
         )
     return taps[layer]
+
+
+def _sealed(values: FloatArray) -> FloatArray:
+    view = values.view()
+    view.flags.writeable = False
+    return view

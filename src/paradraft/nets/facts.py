@@ -10,7 +10,7 @@ from paradraft.core.errors import ModelError
 from paradraft.core.ports import Tokenizer
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import read_decoder_config
-from paradraft.models.decoder_weights import EMBEDDING
+from paradraft.models.decoder_names import EMBEDDING
 from paradraft.models.load import LoadedModel
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.nets.card import TargetFacts

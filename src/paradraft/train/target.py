@@ -11,7 +11,7 @@ from torch import Tensor
 from paradraft.core.errors import AlignmentError
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import DecoderConfig, read_decoder_config
-from paradraft.models.decoder_weights import EMBEDDING, FINAL_NORM, HEAD
+from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

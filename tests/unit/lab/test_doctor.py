@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from paradraft.core.cores import usable_cores
 from paradraft.lab.doctor.checks import examine
 from paradraft.lab.doctor.facts import CacheFacts, Facts, TorchFacts, ask_torch
 from paradraft.lab.doctor.findings import Status
-from paradraft.lab.machine import Machine, read_bandwidth, read_machine, usable_cores
+from paradraft.lab.machine import Machine, read_bandwidth, read_machine
 
 GB = 1_000_000_000
 MACHINE = Machine(

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paradraft.core.errors import ModelError
 from paradraft.models import export
+from paradraft.models.build import Running
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.export import Exported, export_model
 from paradraft.models.gguf.file import map_file
@@ -45,7 +46,7 @@ def test_transformers_gives_the_same_greedy_ids_from_the_exported_folder(family:
     theirs = model.generate(
         torch.tensor([prompt]), max_new_tokens=24, do_sample=False, eos_token_id=None, pad_token_id=0
     )
-    ours = load_model(str(exported), dtype="fp32", device="cpu", num_pages=8, page_size=16)
+    ours = load_model(str(exported), running=Running(dtype="fp32", device="cpu"), num_pages=8, page_size=16)
     assert ours.tokenizer.encode(ours.tokenizer.render_chat(CHAT), add_special=False) == prompt
     assert greedy(ours.target, prompt, 24) == theirs[0, len(prompt) :].tolist()
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.core.errors import ModelError
-from paradraft.models.decoder_weights import EMBEDDING, HEAD
+from paradraft.models.decoder_names import EMBEDDING, HEAD
 from paradraft.models.load import ModelIdentity
 from paradraft.models.tables import read_tables
 from paradraft.models.tiny import write_tiny_model

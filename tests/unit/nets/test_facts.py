@@ -7,6 +7,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
+from paradraft.models.build import Running
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.load import load_model
 from paradraft.models.tiny import write_tiny_model
@@ -24,7 +25,7 @@ from support.byte_tokenizer import ByteTokenizer
 
 def test_a_loaded_target_and_its_files_have_the_same_facts(tmp_path: Path) -> None:
     folder = write_tiny_model(tmp_path / "tiny", "llama", 1)
-    model = load_model(str(folder), dtype="fp32", num_pages=2, page_size=8)
+    model = load_model(str(folder), running=Running(dtype="fp32"), num_pages=2, page_size=8)
     facts = facts_of(model)
     assert facts == facts_of_files(open_checkpoint(find_model(str(folder))))
     assert (facts.name, facts.hidden_size, facts.num_layers, facts.vocab_size) == ("tiny", 48, 3, 259)
