@@ -34,7 +34,7 @@ from paradraft.hub.prompts import read_prompts
 from paradraft.lab.bench.measures import add_stats
 from paradraft.lab.files import write_whole
 from paradraft.lab.prompts import build_prompts
-from paradraft.nets.selector import FitResult, fit_selector
+from paradraft.nets.networks.selector import FitResult, fit_selector
 
 FAIR = {"suffix_shared_tokens": 0, "prefix_caching": False, "draft_learned_contexts": 0, "adaptive": False}
 LARGEST_LOG = 200_000

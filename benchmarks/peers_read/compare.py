@@ -26,8 +26,8 @@ from paradraft import LLM, SamplingParams
 from paradraft.cli.opening import export_folder
 from paradraft.hub.prompts import read_prompts
 from paradraft.models.tokenizer import load_tokenizer
-from paradraft.nets.facts import open_target, read_embedding
-from paradraft.nets.folder import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.facts import open_target, read_embedding
+from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
 
 HERE = Path(__file__).parent
 LAYOUTS = {"eagle3": "eagle", "peagle": "eagle", "dflash": "zlab", "medusa": "medusa"}

@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.build import build_net
-from paradraft.nets.card import Card
 from paradraft.nets.config import NetConfig
-from paradraft.nets.facts import open_target
-from paradraft.nets.folder import save_drafter_folder
-from paradraft.nets.medusa import MedusaNet
+from paradraft.nets.folder.card import Card
+from paradraft.nets.folder.facts import open_target
+from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.vocabulary import DraftVocabulary
 
 WIDTH, HEAD_DIM, DEPTH = 64, 32, 8

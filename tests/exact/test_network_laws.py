@@ -16,11 +16,11 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.neural.drafter import NeuralDrafter
 from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
-from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.records import TrainingBatch
-from paradraft.nets.serve import ServedNetwork, serve_net
-from paradraft.nets.serving import ServingPlace
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.records import TrainingBatch
+from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.serve import ServedNetwork, serve_net
 from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.law import law_of

@@ -9,10 +9,10 @@ import pytest
 from torch import Tensor
 
 from paradraft import LLM, SamplingParams
-from paradraft.nets.card import Card
 from paradraft.nets.config import NetConfig
-from paradraft.nets.facts import facts_of
-from paradraft.nets.folder import save_drafter_folder
+from paradraft.nets.folder.card import Card
+from paradraft.nets.folder.facts import facts_of
+from paradraft.nets.folder.files import save_drafter_folder
 from support.served_pair import Watch, serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, CALM, PROMPT_LEN, Pair, accepted_at, trained_pair
 

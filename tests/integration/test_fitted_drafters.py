@@ -13,10 +13,10 @@ from paradraft import LLM, SamplingParams
 from paradraft.app.capture import capture_config
 from paradraft.app.config import Config
 from paradraft.core.arrays import ints
-from paradraft.nets.build import restore_net
-from paradraft.nets.facts import facts_of
-from paradraft.nets.folder import load_drafter_folder
-from paradraft.nets.net import Net
+from paradraft.nets.folder.facts import facts_of
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.networks.build import restore_net
+from paradraft.nets.networks.net import Net
 from paradraft.train.beginning import NetPlan
 from paradraft.train.evaluate import ALL, Question, compare_served, figures, measure_served
 from paradraft.train.examples import Examples

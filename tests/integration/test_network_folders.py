@@ -10,9 +10,9 @@ import pytest
 from paradraft import LLM, SamplingParams
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.card import Card
-from paradraft.nets.facts import facts_of
-from paradraft.nets.folder import save_drafter_folder
+from paradraft.nets.folder.card import Card
+from paradraft.nets.folder.facts import facts_of
+from paradraft.nets.folder.files import save_drafter_folder
 from support.served_pair import serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, PROMPT_LEN, Pair, accepted_at, trained_pair
 

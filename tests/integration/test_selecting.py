@@ -12,7 +12,7 @@ from paradraft.core.errors import ConfigError, ModelError
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.drafters.neural.uncertainty import UncertaintyDrafter
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.selector import SelectorFit, fit_selector
+from paradraft.nets.networks.selector import SelectorFit, fit_selector
 
 PROMPTS = ["one two one two one two one", "a b a b a b a b", "x y z x y z x y z x"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paradraft.nets.card import Card, TargetFacts, TrainingSource
 from paradraft.nets.config import NetConfig
+from paradraft.nets.folder.card import Card, TargetFacts, TrainingSource
 from paradraft.nets.shapes import wanted_tensors
 from paradraft.nets.vocabulary import DraftVocabulary
 

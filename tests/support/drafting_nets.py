@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from paradraft.core.arrays import ints, starts_of
-from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.rounds import ContextFeed, DraftFeed
-from paradraft.nets.serving import ServingPlace
-from paradraft.nets.serving_block import BlockNetwork
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.serving.block import BlockNetwork
+from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
 from paradraft.nets.vocabulary import DraftVocabulary
 
 SIZE, VOCABULARY, DRAFTED = 32, 90, 60

@@ -8,10 +8,10 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.net import Net
-from paradraft.nets.records import TrainingBatch
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.net import Net
+from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.vocabulary import DraftVocabulary
 
 NET_VOCAB, HIDDEN = 90, 32

@@ -14,10 +14,10 @@ from paradraft.core.ports import Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.neural.drafter import NeuralDrafter, NeuralOptions
 from paradraft.kv.pages import PageCache
-from paradraft.nets.build import restore_net
-from paradraft.nets.net import Net
-from paradraft.nets.serve import serve_net
-from paradraft.nets.serving import ServingPlace
+from paradraft.nets.networks.build import restore_net
+from paradraft.nets.networks.net import Net
+from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.serve import serve_net
 from support.trained_pair import Pair
 
 KV_TOKENS, PAGE_SIZE = 2048, 4

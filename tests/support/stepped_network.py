@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from paradraft.core.arrays import IntArray, ints
-from paradraft.nets.rounds import DraftFeed
-from paradraft.nets.steps import Level
+from paradraft.nets.serving.rounds import DraftFeed
+from paradraft.nets.serving.steps import Level
 from support.stub_network import StubNetwork
 from support.stub_target import Law
 
 
 class SteppedStubNetwork(StubNetwork):
-    """Implements nets.steps.StepNetwork: below a node stands law(text, anchor and path). `levels` counts nodes fed."""
+    """Implements nets.serving.steps.StepNetwork: below a node stands law(text, anchor and path).
+
+    `levels` counts nodes fed.
+    """
 
     def __init__(self, law: Law, *, shift: int = 1, block_size: int = 6) -> None:
         super().__init__(law, shift=shift, block_size=block_size)
@@ -36,7 +39,7 @@ class SteppedStubNetwork(StubNetwork):
 
 
 class StubRound:
-    """Implements nets.steps.SteppedRound."""
+    """Implements nets.serving.steps.SteppedRound."""
 
     def __init__(self, network: SteppedStubNetwork, texts: Sequence[tuple[int, ...]], feed: DraftFeed) -> None:
         self._network, self._feed = network, feed

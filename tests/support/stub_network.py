@@ -14,7 +14,7 @@ from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.drafters.neural.drafter import NeuralDrafter
 from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
-from paradraft.nets.rounds import ContextFeed, DraftFeed, Marginals
+from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
 from support.stub_target import Law
 
 NEVER = -1

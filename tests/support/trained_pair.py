@@ -18,11 +18,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from paradraft.models.tiny import VOCAB_SIZE, write_tiny_model
-from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.medusa import MedusaNet
-from paradraft.nets.net import Net
-from paradraft.nets.records import TrainingBatch
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.medusa import MedusaNet
+from paradraft.nets.networks.net import Net
+from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.vocabulary import DraftVocabulary
 
 TARGET_LAYERS, TARGET_SIZE = 3, 48

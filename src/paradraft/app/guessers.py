@@ -22,7 +22,7 @@ from paradraft.drafters.table.file import read_table
 from paradraft.drafters.table.layout import Table
 from paradraft.drafters.table.recent import RecentDrafter
 from paradraft.models.load import LoadedModel
-from paradraft.nets.facts import tokenizer_digest
+from paradraft.nets.folder.facts import tokenizer_digest
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 

@@ -13,9 +13,9 @@ from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.load import LoadedModel
-from paradraft.nets.facts import facts_of
-from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder
-from paradraft.nets.serving_target import serve_for
+from paradraft.nets.folder.facts import facts_of
+from paradraft.nets.folder.files import LoadedNet, is_drafter_folder, load_drafter_folder
+from paradraft.nets.serving.target import serve_for
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
 

@@ -15,8 +15,8 @@ from paradraft.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from paradraft.models.checkpoint import Checkpoint
-    from paradraft.nets.card import Card, TargetFacts
-    from paradraft.nets.folder import LoadedNet
+    from paradraft.nets.folder.card import Card, TargetFacts
+    from paradraft.nets.folder.files import LoadedNet
 
 drafters = typer.Typer(
     help="Show, check and convert trained drafters.",
@@ -75,8 +75,8 @@ def export(
     dtype: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16; by default what the tensors are in.")] = None,
 ) -> None:
     """Write a drafter in another layout, card included, with every number and layer id converted."""
-    from paradraft.nets.facts import read_embedding
-    from paradraft.nets.folder import save_drafter_folder
+    from paradraft.nets.folder.facts import read_embedding
+    from paradraft.nets.folder.files import save_drafter_folder
 
     if target is None:
         loaded, embedding = _load(folder, None), None
@@ -92,7 +92,7 @@ def export(
 
 
 def _load(folder: Path, num_target_layers: int | None) -> LoadedNet:
-    from paradraft.nets.folder import load_drafter_folder
+    from paradraft.nets.folder.files import load_drafter_folder
 
     if not folder.expanduser().is_dir():
         raise ConfigError(f"{folder} is no folder.", remedy="Name a drafter folder.")
@@ -102,7 +102,7 @@ def _load(folder: Path, num_target_layers: int | None) -> LoadedNet:
 def _open(target: str) -> tuple[Checkpoint, TargetFacts]:
     from paradraft.cli.opening import bring_asset
     from paradraft.hub.assets import ASSETS
-    from paradraft.nets.facts import open_target
+    from paradraft.nets.folder.facts import open_target
 
     if target in ASSETS:
         bring_asset(target)
@@ -110,7 +110,7 @@ def _open(target: str) -> tuple[Checkpoint, TargetFacts]:
 
 
 def _facts(loaded: LoadedNet) -> dict[str, object]:
-    from paradraft.nets.card import plain_card
+    from paradraft.nets.folder.card import plain_card
 
     return {
         "layout": loaded.layout,

@@ -96,7 +96,7 @@ class _Prepared:
 
 def _capture(folder: Path, prepared: _Prepared, wanted: CaptureOptions) -> CaptureReport:
     from paradraft.cli.opening import open_llm
-    from paradraft.nets.facts import facts_of
+    from paradraft.nets.folder.facts import facts_of
     from paradraft.train.capture import Capture
     from paradraft.train.plan import CapturePlan, room_needed
     from paradraft.train.recorder import Recorder
@@ -134,7 +134,7 @@ def taps(
     """Make taps again for shards that have tokens only, by feeding their texts to the target."""
     from paradraft.app.capture import capture_config
     from paradraft.cli.opening import open_llm
-    from paradraft.nets.facts import facts_of
+    from paradraft.nets.folder.facts import facts_of
     from paradraft.train.rebuild import rebuild_taps
     from paradraft.train.recorder import Recorder
     from paradraft.train.shards import ShardReader, ShardWriter

@@ -48,7 +48,7 @@ def evaluate(
     With --shards also answer the prompts of held-out texts, and compare with what simulation says of the same texts.
     """
     from paradraft.cli.opening import open_llm
-    from paradraft.nets.folder import load_drafter_folder
+    from paradraft.nets.folder.files import load_drafter_folder
     from paradraft.train.evaluate import figures
 
     block = load_drafter_folder(drafter).config.block_size
@@ -81,9 +81,9 @@ def _measure(llm: LLM, name: str, limit: int | None, temperature: float, max_tok
 
 def _compare(llm: LLM, drafter: Path, shards: Path, *, texts: int, hold_out: int) -> Agreement:
     from paradraft.models.tables import read_final_norm, read_tables
-    from paradraft.nets.build import restore_net
-    from paradraft.nets.folder import load_drafter_folder
-    from paradraft.nets.medusa import MedusaNet
+    from paradraft.nets.folder.files import load_drafter_folder
+    from paradraft.nets.networks.build import restore_net
+    from paradraft.nets.networks.medusa import MedusaNet
     from paradraft.train.evaluate import compare_served
     from paradraft.train.examples import Examples
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paradraft.core.errors import ConfigError, ModelError
-from paradraft.nets.build import restore_net
-from paradraft.nets.folder import load_drafter_folder
-from paradraft.nets.net import Net
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.networks.build import restore_net
+from paradraft.nets.networks.net import Net
 from paradraft.train.beginning import unfold_scale, uses_scale
 from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples

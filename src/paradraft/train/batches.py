@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from paradraft.core.arrays import IntArray
-from paradraft.nets.records import TrainingBatch
+from paradraft.nets.networks.records import TrainingBatch
 from paradraft.train.examples import Example
 
 

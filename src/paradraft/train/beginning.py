@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ConfigError
-from paradraft.nets.build import build_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.net import Net
+from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.net import Net
 from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.train.target import TargetTables
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ConfigError
-from paradraft.nets.eagle import EagleNet
-from paradraft.nets.net import Net
+from paradraft.nets.networks.eagle import EagleNet
+from paradraft.nets.networks.net import Net
 from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.train.anchors import draw_anchors
 from paradraft.train.batches import Slots, draft_labels, make_slots, move

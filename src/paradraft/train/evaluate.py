@@ -10,7 +10,7 @@ from itertools import zip_longest
 from torch import Tensor
 
 from paradraft.core.sampling import SamplingParams
-from paradraft.nets.net import Net
+from paradraft.nets.networks.net import Net
 from paradraft.train.examples import Example
 from paradraft.train.ports import Speaker
 from paradraft.train.rounds import Rounds, simulate_rounds

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paradraft.nets.corrected import CorrectedNet
-from paradraft.nets.net import Net
+from paradraft.nets.networks.corrected import CorrectedNet
+from paradraft.nets.networks.net import Net
 from paradraft.train.batches import Slots
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.objectives import Losses, Objective, measure, pace_weights, slot_weights

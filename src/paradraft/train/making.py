@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ModelError
-from paradraft.nets.card import Card, TrainingSource
 from paradraft.nets.config import NetConfig
-from paradraft.nets.facts import open_target as read_target_facts
-from paradraft.nets.folder import save_drafter_folder
+from paradraft.nets.folder.card import Card, TrainingSource
+from paradraft.nets.folder.facts import open_target as read_target_facts
+from paradraft.nets.folder.files import save_drafter_folder
 from paradraft.train.adapt import merge_adapters
 from paradraft.train.beginning import NetPlan, begin_net, fold_scale, uses_scale
 from paradraft.train.draft_task import DraftPiece, DraftTask

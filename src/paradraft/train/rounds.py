@@ -13,7 +13,7 @@ from itertools import zip_longest
 from torch import Tensor
 
 from paradraft.engine.results import GenerationStats
-from paradraft.nets.net import Net
+from paradraft.nets.networks.net import Net
 from paradraft.train.anchors import all_anchors
 from paradraft.train.examples import Example
 from paradraft.train.simulate import hits_at

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paradraft.nets.net import Net
+from paradraft.nets.networks.net import Net
 from paradraft.train.head_loss import Head
 
 

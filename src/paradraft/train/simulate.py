@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from paradraft.core.arrays import IntArray, ints
-from paradraft.nets.net import Net
+from paradraft.nets.networks.net import Net
 from paradraft.nets.vocabulary import DraftVocabulary
 from paradraft.train.anchors import all_anchors
 from paradraft.train.batches import draft_labels, make_slots, move

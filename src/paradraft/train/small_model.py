@@ -11,7 +11,7 @@ from torch.nn import functional
 from paradraft.core.errors import ConfigError
 from paradraft.models.rope import Angles
 from paradraft.nets.config import NetConfig
-from paradraft.nets.parts import INITIAL_SPREAD, Mlp, Norm, Projections, rotation_of
+from paradraft.nets.networks.parts import INITIAL_SPREAD, Mlp, Norm, Projections, rotation_of
 from paradraft.train.target import TargetTables
 
 

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.facts import open_target
-from paradraft.nets.folder import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.facts import open_target
+from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
 from support.drafter_folders import card, drafter, full_drafter
 
 SIZES = {"hidden_size": 48, "vocab_size": 259, "num_target_layers": 3, "tap_layers": (0, 1)}

@@ -10,9 +10,9 @@ import torch
 from paradraft.core.arrays import IntArray, ints
 from paradraft.core.errors import ConfigError
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.build import restore_net
-from paradraft.nets.folder import load_drafter_folder
-from paradraft.nets.net import Net
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.networks.build import restore_net
+from paradraft.nets.networks.net import Net
 from paradraft.train.adapt import AdapterPlan, open_adaptation
 from paradraft.train.beginning import NetPlan
 from paradraft.train.examples import Examples

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from paradraft.core.errors import AlignmentError, ConfigError, ModelError
 from paradraft.models.tiny import write_tiny_model
-from paradraft.nets.folder import load_drafter_folder
+from paradraft.nets.folder.files import load_drafter_folder
 from paradraft.train import draft_task
 from paradraft.train.beginning import NetPlan
 from paradraft.train.draft_task import DraftPiece

@@ -16,7 +16,7 @@ from paradraft.core.ports import Scores
 from paradraft.core.records import Batch, Verdict
 from paradraft.drafters.neural.ports import Network
 from paradraft.drafters.neural.rows import NeuralRow, slots_between
-from paradraft.nets.rounds import ContextFeed, DraftFeed
+from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
 
 Answer = TypeVar("Answer")
 

@@ -26,8 +26,8 @@ from paradraft.drafters.neural.rows import NeuralRow
 from paradraft.drafters.rows import RowStates, is_drafting
 from paradraft.drafters.trust import Trust
 from paradraft.kv.pages import PageCache
-from paradraft.nets.rounds import DraftFeed
-from paradraft.nets.steps import StepNetwork
+from paradraft.nets.serving.rounds import DraftFeed
+from paradraft.nets.serving.steps import StepNetwork
 from paradraft.verify.noise import GumbelNoise
 
 Said = NeuralGuesses | TreeWalk | DrawnWalk  # what a network says of one row

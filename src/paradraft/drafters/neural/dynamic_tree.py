@@ -23,8 +23,8 @@ from paradraft.drafters.guesses import State
 from paradraft.drafters.neural.drawn import DrawnDraft
 from paradraft.drafters.neural.guesses import SOURCE
 from paradraft.drafters.neural.law import SlotLaw, slot_law, told
-from paradraft.nets.rounds import Marginals
-from paradraft.nets.steps import Level, SteppedRound
+from paradraft.nets.serving.rounds import Marginals
+from paradraft.nets.serving.steps import Level, SteppedRound
 
 _UNUSED = 0  # no correction reads the token before: it was fed
 

@@ -9,7 +9,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.guesses import State
 from paradraft.drafters.neural.law import SlotLaw, slot_law, told
-from paradraft.nets.rounds import Marginals
+from paradraft.nets.serving.rounds import Marginals
 
 SOURCE = 1  # the only bit
 

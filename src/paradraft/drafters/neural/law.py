@@ -11,7 +11,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.candidates import DraftLaw, num_kept
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.guesses import MAX_SHARES
-from paradraft.nets.rounds import Marginals
+from paradraft.nets.serving.rounds import Marginals
 
 _TINY = 1e-300
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from paradraft.nets.rounds import ContextFeed, DraftFeed, Marginals
+from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
 
 
 class Network(Protocol):

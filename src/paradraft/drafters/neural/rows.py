@@ -18,7 +18,7 @@ _NO_PATH = ints([])
 
 @dataclass(slots=True, eq=False)
 class NeuralRow:
-    """The context of one row, entry by entry; see nets/rounds.py for what an entry is.
+    """The context of one row, entry by entry; see nets/serving/rounds.py for what an entry is.
 
     Usually entry j is that of position j. Where the target took tokens from its own cache that this one lacks, or pages
     ran short, positions are missing: the entries behind them move up and keep their positions, and the row's pages are

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.decoder import read_decoder, why_no_decoder, write_decoder
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants
-from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import EMBEDDING, MASK_EMBEDDING
 
 HEAD_NORM = "layers.0.self_attn.q_norm.weight"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from paradraft.nets.config import NetConfig
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, refuse_variants
-from paradraft.nets.keys import Keys
 
 _PLAIN: dict[str, tuple[object, ...]] = {
     "hidden_act": ("silu",),

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.decoder import read_decoder, why_no_decoder, write_decoder
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants, renamed
-from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import EAGLE_METHODS, EMBEDDING, MASK_HIDDEN
 
 RESIDUAL = "norm_before_residual"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from paradraft.nets.config import NetConfig
-from paradraft.nets.keys import Keys
+from paradraft.nets.formats.keys import Keys
 
 KEY = "paradraft"
 _FIELDS = {entry.name for entry in fields(NetConfig)} - {"method", "hidden_size", "vocab_size", "tap_layers"}

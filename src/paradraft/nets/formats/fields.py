@@ -10,8 +10,8 @@ from typing import Any
 from paradraft.core.errors import ModelError
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.extras import Extras
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Layout
-from paradraft.nets.keys import Keys
 
 # For fields that a layout does not know. Medusa heads have no attention; a chain drafter knows no block.
 DEFAULTS: Mapping[str, object] = MappingProxyType(

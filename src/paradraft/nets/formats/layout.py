@@ -10,7 +10,7 @@ from torch import Tensor
 
 from paradraft.core.errors import ModelError
 from paradraft.nets.config import NetConfig
-from paradraft.nets.keys import Keys
+from paradraft.nets.formats.keys import Keys
 
 Fields = dict[str, object]  # of NetConfig, by name
 State = dict[str, Tensor]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from paradraft.core.errors import ModelError
 from paradraft.nets.config import NetConfig
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants
-from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import HEAD, OFFSETS
 
 _IDS = "token_map"

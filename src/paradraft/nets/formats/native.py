@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 
 from paradraft.core.errors import ModelError
 from paradraft.nets.config import NetConfig
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State
-from paradraft.nets.keys import Keys
 
 FORMAT = "paradraft-drafter"
 VERSION = 1

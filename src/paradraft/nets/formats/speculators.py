@@ -12,8 +12,8 @@ from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.block import HEAD_NORM, read_heads, write_heads
 from paradraft.nets.formats.decoder import read_decoder, why_no_decoder, write_decoder
 from paradraft.nets.formats.eagle import EAGLE_VARIANTS, IDS, RESIDUAL, entered, outputs, shaped_mask
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants, renamed
-from paradraft.nets.keys import Keys
 from paradraft.nets.shapes import EAGLE_METHODS, EMBEDDING
 
 VERSION = "0.9.0"  # of the library whose files these are

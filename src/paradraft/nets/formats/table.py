@@ -8,11 +8,11 @@ from types import MappingProxyType
 from paradraft.core.errors import ConfigError, ModelError
 from paradraft.nets.formats.block import DeepSpecLayout, ZLabLayout
 from paradraft.nets.formats.eagle import EagleLayout
+from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Layout
 from paradraft.nets.formats.medusa import MedusaLayout
 from paradraft.nets.formats.native import NativeLayout
 from paradraft.nets.formats.speculators import SpeculatorsLayout
-from paradraft.nets.keys import Keys
 
 # The order matters to nobody: a file is claimed by one layout at most.
 _ALL: tuple[Layout, ...] = (

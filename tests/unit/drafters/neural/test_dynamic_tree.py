@@ -12,7 +12,7 @@ from paradraft.drafters.draft import Draft, Price
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
 from paradraft.drafters.neural.law import SlotLaw
-from paradraft.nets.steps import Level
+from paradraft.nets.serving.steps import Level
 from paradraft.verify.noise import GumbelNoise
 from support.drafting import RowText, batch_for
 from support.stub_target import hashed_law

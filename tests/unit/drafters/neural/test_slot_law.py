@@ -10,7 +10,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.neural.guesses import NeuralGuesses
 from paradraft.drafters.neural.law import slot_law
-from paradraft.nets.rounds import Marginals
+from paradraft.nets.serving.rounds import Marginals
 
 GREEDY, WARM = SamplingParams(temperature=0.0), SamplingParams(temperature=0.5)
 VOCAB, KEPT = 12, 5

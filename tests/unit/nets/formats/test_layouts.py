@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.core.errors import ConfigError, ModelError
-from paradraft.nets.folder import LoadedNet, is_drafter_folder, load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import LoadedNet, is_drafter_folder, load_drafter_folder, save_drafter_folder
 from paradraft.nets.formats.table import LAYOUTS, claiming_layout
 from support.drafter_folders import DEPTH, DRAFT_VOCAB, VOCAB, WIDTH, Weights, card, drafter, facts
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from paradraft.nets.build import build_net, restore_net
 from paradraft.nets.config import NetConfig
-from paradraft.nets.folder import load_drafter_folder, save_drafter_folder
-from paradraft.nets.net import Net
-from paradraft.nets.records import TrainingBatch
+from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
+from paradraft.nets.networks.build import build_net, restore_net
+from paradraft.nets.networks.net import Net
+from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.vocabulary import DraftVocabulary
 from support.drafter_folders import DRAFT_VOCAB, VOCAB, WIDTH, card, drafter_config
 

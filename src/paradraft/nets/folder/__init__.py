@@ -1,0 +1,1 @@
+"""Drafter folders: weights, configuration and card, written whole and checked against a target when read."""

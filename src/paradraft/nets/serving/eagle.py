@@ -1,0 +1,154 @@
+"""EAGLE-3 and P-EAGLE behind the drafter's port: entries are cached, a round works on scratch tensors of its own.
+
+Legend: R rows, n entries, K drafts, C candidates, N key heads, D head size, d hidden size, Vd draft vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from paradraft.core.arrays import ints
+from paradraft.core.errors import ProtocolError
+from paradraft.models.kv_store import KvShape, KvStore, Slots
+from paradraft.nets.networks.branch_attention import KeyValues, attend_branches
+from paradraft.nets.networks.eagle_body import EagleBody
+from paradraft.nets.serving.eagle_round import EagleRound, masked_states
+from paradraft.nets.serving.eagle_weights import ServedEagle
+from paradraft.nets.serving.heads import MarginalHeads
+from paradraft.nets.serving.place import ServingPlace, as_tensor
+from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
+from paradraft.nets.serving.steps import Level
+
+
+class EagleNetwork:
+    """What the two methods share of drafters.neural.ports.Network. It copies the weights."""
+
+    shift = 1
+
+    def __init__(self, net: EagleBody, place: ServingPlace) -> None:
+        config = net.config
+        self.name = config.method
+        self.tap_layers = config.tap_layers
+        self.tap_size = config.num_taps * config.hidden_size
+        self.block_size = config.block_size
+        self.max_positions = config.max_positions
+        self._net: ServedEagle | None = ServedEagle(net, place)
+        shape = KvShape(
+            num_layers=config.num_layers,
+            num_heads=config.num_key_heads,
+            key_dim=config.head_dim,
+            value_dim=config.head_dim,
+        )
+        self.store = KvStore(
+            shape, num_pages=place.num_pages, page_size=place.page_size, dtype=place.dtype, device=place.device
+        )
+        self.ids = net.vocabulary.ids.to(place.device)
+        self.heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
+        cache = place.num_pages * place.page_size * shape.bytes_per_token(place.dtype)
+        self.extra_bytes = self._net.num_weights * place.dtype.itemsize + self.heads.num_bytes + cache
+
+    def append(self, feed: ContextFeed) -> None:
+        """Write the keys and values of new entries."""
+        net = self.opened()
+        device = net.place.device
+        with torch.inference_mode():
+            embedded = net.embed(as_tensor(feed.tokens, device))
+            features = net.features(as_tensor(feed.taps, device))
+            positions = as_tensor(feed.positions, device)
+            writer = _Writer(store=self.store, slots=Slots.of(feed.slots, device), spans=_spans(feed, device))
+            writer.write(net.config.num_layers - 1, net.keep(embedded, features, positions, writer))
+
+    def close(self) -> None:
+        """Free the cache and the weights."""
+        self._net = None
+        self.store.close()
+
+    def opened(self) -> ServedEagle:
+        """Return the weights; raise ProtocolError if the network is closed."""
+        if self._net is None:
+            raise ProtocolError("The drafting network is closed.", remedy="Build another one.")
+        return self._net
+
+
+class MaskedNetwork(EagleNetwork):
+    """P-EAGLE: implements drafters.neural.ports.Network."""
+
+    def draft(self, feed: DraftFeed) -> Marginals:
+        """Return what comes next: block_size drafts in one pass, whatever depth is asked for."""
+        net = self.opened()
+        with torch.inference_mode():
+            hidden = net.head_input(masked_states(net, self.store, feed, self.block_size - 1).flatten(0, 1))
+            shape = (len(feed.anchors), self.block_size, -1)
+            return self.heads.marginals(net.logits(hidden).view(shape), hidden.view(shape), feed)
+
+
+class ChainNetwork(EagleNetwork):
+    """EAGLE-3: implements drafters.neural.ports.Network and nets.serving.steps.StepNetwork."""
+
+    def draft(self, feed: DraftFeed) -> Marginals:
+        """Return what comes next along the best candidates, one pass each."""
+        opened = self.open_round(feed)
+        levels: list[Level] = [opened.anchors]
+        for slot in range(1, max(min(feed.depth, self.block_size), 1)):
+            parents = np.arange(len(feed.anchors), dtype=np.int32) + len(feed.anchors) * (slot - 1)
+            levels.append(opened.extend(ints(parents), levels[-1].ids[:, 0]))
+        return Marginals(
+            ids=np.stack([level.ids for level in levels], axis=1),
+            logits=np.stack([level.logits for level in levels], axis=1),
+            log_total=np.stack([level.log_total for level in levels], axis=1),
+        )
+
+    def open_round(self, feed: DraftFeed) -> EagleRound:
+        """Feed the anchors of a round that goes on step by step."""
+        return EagleRound(self.opened(), self.store, self.ids, feed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """New entries first .. stop of one row and the slots of its earlier ones."""
+
+    first: int
+    stop: int
+    context: Slots
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Writer:
+    """Implements served_eagle.Mixer: new entries see the row's earlier ones and each other in order."""
+
+    store: KvStore
+    slots: Slots
+    spans: Sequence[_Span]
+
+    def mix(self, layer: int, queries: Tensor, kept: KeyValues) -> Tensor:
+        """See served_eagle.Mixer."""
+        self.write(layer, kept)
+        parts = [self._attend(layer, span, queries, kept) for span in self.spans]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def write(self, layer: int, kept: KeyValues) -> None:
+        """Put keys and values [n, N, D] of a layer into the cache."""
+        self.store.append(layer, kept[0], kept[1], self.slots)
+
+    def _attend(self, layer: int, span: _Span, queries: Tensor, kept: KeyValues) -> Tensor:
+        keys, values = self.store.read(layer, span.context)
+        own = tuple(part[span.first : span.stop].unsqueeze(0) for part in kept)
+        count = span.stop - span.first
+        order = torch.ones(count, count, dtype=torch.bool, device=queries.device).tril()
+        text = keys.squeeze(1), values.squeeze(1)
+        part = queries[span.first : span.stop].unsqueeze(0)
+        return attend_branches(part, text, (own[0], own[1]), sees=None, own_sees=order).squeeze(0)
+
+
+def _spans(feed: ContextFeed, device: torch.device) -> list[_Span]:
+    starts, bounds = feed.starts.tolist(), feed.context_starts.tolist()
+    return [
+        _Span(starts[row], starts[row + 1], Slots.of(feed.context_slots[bounds[row] : bounds[row + 1]], device))
+        for row in range(len(starts) - 1)
+        if starts[row + 1] > starts[row]
+    ]
