@@ -79,7 +79,7 @@ def _in_chunks(
 
 
 def _operands(hidden: Tensor, head: Head, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return what each slot brings, [n, d + r], and what the head holds against it, [Vd, d + r]: one product of both."""
+    """Return what each slot brings [n, d + r], and what the head holds against it [Vd, d + r]: one product for both."""
     slots, rows = [hidden.detach().flatten(0, 1)], [head.weight]
     if head.features is not None and head.successors is not None:
         slots.append(head.features.detach().flatten(0, 1))

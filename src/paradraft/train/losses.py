@@ -13,6 +13,7 @@ from paradraft.nets.networks.net import Net
 from paradraft.train.batches import Slots
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.objectives import Losses, Objective, measure, pace_weights, slot_weights
+from paradraft.train.row_gradients import pick_rows
 from paradraft.train.sampled_head import SampledHead
 
 _CHUNK = 64  # anchors whose logits are held at once
@@ -83,7 +84,7 @@ def _head(net: Net, hidden: Tensor, slots: Slots) -> Head:
     if not isinstance(net, CorrectedNet) or net.markov_head is None:
         return Head(weight=net.lm_head.weight)
     markov = net.markov_head
-    features = markov.gated(markov.embed(slots.previous), hidden)
+    features = markov.gated(pick_rows(markov.markov_w1.weight, slots.previous), hidden)
     return Head(weight=net.lm_head.weight, features=features.float(), successors=markov.markov_w2.weight)
 
 
