@@ -16,6 +16,9 @@ FLOORS = (
     {"cli"},
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+# The same inside nets: what a network is, its modules and its layouts, the folder it lies in, what serves it.
+NETS = ({"config", "vocabulary"}, {"shapes"}, {"networks", "formats"}, {"folder"}, {"serving"})
+NETS_FLOOR_OF = {part: number for number, parts in enumerate(NETS) for part in parts}
 # The top of the package hands out public names on first use.
 TOP = {"paradraft.app.llm.LLM", "paradraft.core.sampling.SamplingParams"}
 
@@ -36,6 +39,20 @@ def test_imports_run_downwards_only():
         if module.room
         for room in sorted(rooms_of(module) - {module.room})
         if FLOOR_OF[room] >= FLOOR_OF[module.room]
+    ]
+    assert not climbing, "\n".join(climbing)
+
+
+def test_inside_nets_imports_run_downwards_too():
+    parts = {module: module.name.split(".")[2] for module in modules() if module.name.startswith("paradraft.nets.")}
+    assert set(parts.values()) == NETS_FLOOR_OF.keys()
+    climbing = [
+        f"{module.place} imports {name}"
+        for module, part in parts.items()
+        for name in module.imports()
+        if name.startswith("paradraft.nets.")
+        and name.split(".")[2] != part
+        and NETS_FLOOR_OF[name.split(".")[2]] >= NETS_FLOOR_OF[part]
     ]
     assert not climbing, "\n".join(climbing)
 
