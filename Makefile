@@ -22,7 +22,7 @@ setup: $(STAMP)
 	@$(BIN)/paradraft models pull smollm2-135m
 	@$(BIN)/paradraft models pull mt-bench
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(wildcard native/*.txt native/include/* native/src/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

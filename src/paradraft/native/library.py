@@ -16,11 +16,15 @@ INSTRUCTION_SETS: Mapping[str, int] = {"portable": 0, "avx2": 1, "avx512": 2}
 BEST = -1
 # Forces a path, for tests and for finding faults: one of INSTRUCTION_SETS.
 INSTRUCTION_SET_VARIABLE = "PARADRAFT_INSTRUCTION_SET"
+# Names the library's file, for tests and for trying a build out; no other place is looked at then.
+LIBRARY_VARIABLE = "PARADRAFT_NATIVE_LIBRARY"
 _FILE_NAME = "libparadraft_native.so"
+_CHECKOUT = Path(__file__).parents[3] / "native"
 _BUILD = "Build it with `cmake -S native -B native/build && cmake --build native/build`, or use the torch runner."
 _PLACES = (
     Path(__file__).parent / _FILE_NAME,
-    Path(__file__).parents[3] / "native" / "build" / _FILE_NAME,  # a checkout, built by hand
+    _CHECKOUT / "build" / _FILE_NAME,  # built by hand
+    _CHECKOUT / "editable" / "library" / _FILE_NAME,  # built by `pip install -e`
 )
 _NO_MEMORY, _NOT_SUPPORTED = 2, 3
 
@@ -51,7 +55,8 @@ class Library:
 
 def find_library() -> Path | None:
     """Return the library's file, None if it was not built."""
-    return next((path for path in _PLACES if path.is_file()), None)
+    named = os.environ.get(LIBRARY_VARIABLE)
+    return next((path for path in ([Path(named)] if named else _PLACES) if path.is_file()), None)
 
 
 def load_library() -> Library:
