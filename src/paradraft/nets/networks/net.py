@@ -47,6 +47,11 @@ class Net(nn.Module):
         """Return the number of weights that training moves."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
+    @property
+    def num_served(self) -> int:
+        """Return the number of weights that serving copies: all of its own, and the head whosever it is."""
+        return sum(parameter.numel() for parameter in self.parameters()) + self.lm_head.weight.numel()
+
     def draft_training(self, example: TrainingBatch) -> TrainingOutput:
         """Return what is drafted at each anchor of the example."""
         raise NotImplementedError

@@ -14,54 +14,32 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from paradraft.core.arrays import IntArray, join
-from paradraft.core.errors import ProtocolError
 from paradraft.models.attention import AttentionTerms, attend
-from paradraft.models.kv_store import KvShape, KvStore, KvView, Slots
+from paradraft.models.kv_store import KvView, Slots
 from paradraft.models.layout import RowSpan
 from paradraft.models.rope import Angles, rotate
 from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.parts import rotation_of
 from paradraft.nets.serving.block_weights import BlockWeights, LayerWeights, read_block
-from paradraft.nets.serving.heads import MarginalHeads
+from paradraft.nets.serving.network import ServingNetwork, open_store
 from paradraft.nets.serving.place import ServingPlace, as_tensor
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
 
 
-class BlockNetwork:
+class BlockNetwork(ServingNetwork[BlockWeights]):
     """Implements drafters.neural.ports.Network over the weights of a block net, which it copies."""
 
-    shift = 0
-
     def __init__(self, net: BlockNet, place: ServingPlace) -> None:
-        config = net.config
-        self.name = config.method
-        self.tap_layers = config.tap_layers
-        self.tap_size = config.num_taps * config.hidden_size
-        self.block_size = config.block_size
-        self.max_positions = config.max_positions
-        self._config = config
+        self._config = config = net.config
         self._first_slot = net.first_slot
-        self._place = place
-        shape = KvShape(
-            num_layers=config.num_layers,
-            num_heads=config.num_key_heads,
-            key_dim=config.head_dim,
-            value_dim=config.head_dim,
-        )
-        self._store = KvStore(
-            shape, num_pages=place.num_pages, page_size=place.page_size, dtype=place.dtype, device=place.device
-        )
         self._rotation = rotation_of(config, dtype=place.dtype, device=place.device)
         self._terms = AttentionTerms(scale=config.head_dim**-0.5)
-        self._weights: BlockWeights | None = read_block(net, place)
-        self._heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
-        weights = sum(tensor.numel() for tensor in net.parameters()) + net.lm_head.weight.numel()
-        cache = place.num_pages * place.page_size * shape.bytes_per_token(place.dtype)
-        self.extra_bytes = weights * place.dtype.itemsize + self._heads.num_bytes + cache
+        self.store = open_store(config, place)
+        super().__init__(net, read_block(net, place), place, shift=0, store=self.store)
 
     def append(self, feed: ContextFeed) -> None:
         """Write the keys and values of new context entries: each depends on its own taps alone."""
-        weights = self._require_open()
+        weights = self.opened()
         with torch.inference_mode():
             taps = as_tensor(feed.taps, self._place.device).to(self._place.dtype)
             joined = weights.context(weights.taps_norm(weights.taps(taps)))
@@ -71,20 +49,15 @@ class BlockNetwork:
             for number, layer in enumerate(weights.layers):
                 keys, values = layers[:, number].chunk(2, dim=1)
                 normed = keys if layer.key_norm is None else layer.key_norm(keys)
-                self._store.append(number, rotate(normed, angles), values, slots)
+                self.store.append(number, rotate(normed, angles), values, slots)
 
     def draft(self, feed: DraftFeed) -> Marginals:
         """Fill in the rows' blocks. All inputs of a block run whatever depth is asked for, as in training."""
-        weights = self._require_open()
+        weights = self.opened()
         with torch.inference_mode():
             hidden = self._blocks(feed, weights)
             logits = weights.head(hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
-            return self._heads.marginals(logits, hidden, feed)
-
-    def close(self) -> None:
-        """Free the cache and the weights."""
-        self._weights = None
-        self._store.close()
+            return self.heads.marginals(logits, hidden, feed)
 
     def _blocks(self, feed: DraftFeed, weights: BlockWeights) -> Tensor:
         """Return the hidden states of the slots that draft, [R, K, d]."""
@@ -93,7 +66,7 @@ class BlockNetwork:
         own = _scratch_of(feed, size)
         spans = _block_spans(feed, own, device)
         slots = Slots.of(join(own), device)
-        cache = KvView(self._store, fed=slots, seen=[span.keys for span in spans])
+        cache = KvView(self.store, fed=slots, seen=[span.keys for span in spans])
         positions = as_tensor(feed.positions, device)[:, None] + torch.arange(size, device=device)
         angles = self._rotation.at(positions.flatten())
         states = self._inputs(feed, weights)
@@ -126,11 +99,6 @@ class BlockNetwork:
         values = projected.narrow(1, heads + key_heads, key_heads)
         cache.append(number, turned.narrow(1, heads, key_heads), values, slots)
         return turned.narrow(1, 0, heads)
-
-    def _require_open(self) -> BlockWeights:
-        if self._weights is None:
-            raise ProtocolError("The drafting network is closed.", remedy="Build another one.")
-        return self._weights
 
 
 def _scratch_of(feed: DraftFeed, count: int) -> list[IntArray]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from paradraft.models.linear import GatedPair, Kernels, Linear, choose_kernels
+from paradraft.models.linear import GatedPair, Linear
 from paradraft.models.norms import RmsNorm
 from paradraft.nets.networks.block import BlockLayer, BlockNet
-from paradraft.nets.networks.parts import Norm
 from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.placed import Placed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,41 +46,30 @@ class BlockWeights:
 
 def read_block(net: BlockNet, place: ServingPlace) -> BlockWeights:
     """Return the net's weights in the type and on the device of the place."""
-    kernels = choose_kernels(place.dtype, place.device)
+    placed = Placed(place)
     layers = [layer for layer in net.layers if isinstance(layer, BlockLayer)]
-    attentions = [layer.self_attn for layer in layers]
-    context = torch.cat([part for one in attentions for part in (one.k_proj.weight, one.v_proj.weight)])
+    context = [part for layer in layers for part in (layer.self_attn.k_proj, layer.self_attn.v_proj)]
     return BlockWeights(
-        taps=kernels.layer(_placed(net.fc.weight, place), None),
-        taps_norm=_norm(net.hidden_norm, place),
-        context=kernels.layer(_placed(context, place), None),
-        layers=tuple(_layer(layer, kernels, place) for layer in layers),
-        norm=_norm(net.norm, place),
-        head=kernels.layer(_placed(net.lm_head.weight, place), None),
+        taps=placed.linear(net.fc),
+        taps_norm=placed.norm(net.hidden_norm),
+        context=placed.linear(*context),
+        layers=tuple(_layer(layer, placed) for layer in layers),
+        norm=placed.norm(net.norm),
+        head=placed.table(net.lm_head.weight),
         embedding=net.embed_tokens.weight.to(place.device),
-        mask=_placed(net.mask_vector(), place),
+        mask=placed.weight(net.mask_vector()),
     )
 
 
-def _layer(layer: BlockLayer, kernels: Kernels, place: ServingPlace) -> LayerWeights:
-    attention, mlp = layer.self_attn, layer.mlp
-    joined = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
-    gate, up = _placed(mlp.gate_proj.weight, place), _placed(mlp.up_proj.weight, place)
+def _layer(layer: BlockLayer, placed: Placed) -> LayerWeights:
+    attention = layer.self_attn
     return LayerWeights(
-        input_norm=_norm(layer.input_layernorm, place),
-        query_key_value=kernels.layer(_placed(joined, place), None),
-        query_norm=None if attention.q_norm is None else _norm(attention.q_norm, place),
-        key_norm=None if attention.k_norm is None else _norm(attention.k_norm, place),
-        output=kernels.layer(_placed(attention.o_proj.weight, place), None),
-        inner_norm=_norm(layer.post_attention_layernorm, place),
-        gate_up=kernels.gated((gate, None), (up, None)),
-        down=kernels.layer(_placed(mlp.down_proj.weight, place), None),
+        input_norm=placed.norm(layer.input_layernorm),
+        query_key_value=placed.linear(attention.q_proj, attention.k_proj, attention.v_proj),
+        query_norm=None if attention.q_norm is None else placed.norm(attention.q_norm),
+        key_norm=None if attention.k_norm is None else placed.norm(attention.k_norm),
+        output=placed.linear(attention.o_proj),
+        inner_norm=placed.norm(layer.post_attention_layernorm),
+        gate_up=placed.gated(layer.mlp.gate_proj, layer.mlp.up_proj),
+        down=placed.linear(layer.mlp.down_proj),
     )
-
-
-def _norm(norm: Norm, place: ServingPlace) -> RmsNorm:
-    return RmsNorm(_placed(norm.weight, place), norm.eps)
-
-
-def _placed(weight: Tensor, place: ServingPlace) -> Tensor:
-    return weight.detach().to(device=place.device, dtype=place.dtype)

@@ -13,44 +13,24 @@ import torch
 from torch import Tensor
 
 from paradraft.core.arrays import ints
-from paradraft.core.errors import ProtocolError
-from paradraft.models.kv_store import KvShape, KvStore, Slots
+from paradraft.models.kv_store import KvStore, Slots
 from paradraft.nets.networks.branch_attention import KeyValues, attend_branches
 from paradraft.nets.networks.eagle_body import EagleBody
 from paradraft.nets.serving.eagle_round import EagleRound, masked_states
 from paradraft.nets.serving.eagle_weights import ServedEagle
-from paradraft.nets.serving.heads import MarginalHeads
+from paradraft.nets.serving.network import ServingNetwork, open_store
 from paradraft.nets.serving.place import ServingPlace, as_tensor
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
 from paradraft.nets.serving.steps import Level
 
 
-class EagleNetwork:
+class EagleNetwork(ServingNetwork[ServedEagle]):
     """What the two methods share of drafters.neural.ports.Network. It copies the weights."""
 
-    shift = 1
-
     def __init__(self, net: EagleBody, place: ServingPlace) -> None:
-        config = net.config
-        self.name = config.method
-        self.tap_layers = config.tap_layers
-        self.tap_size = config.num_taps * config.hidden_size
-        self.block_size = config.block_size
-        self.max_positions = config.max_positions
-        self._net: ServedEagle | None = ServedEagle(net, place)
-        shape = KvShape(
-            num_layers=config.num_layers,
-            num_heads=config.num_key_heads,
-            key_dim=config.head_dim,
-            value_dim=config.head_dim,
-        )
-        self.store = KvStore(
-            shape, num_pages=place.num_pages, page_size=place.page_size, dtype=place.dtype, device=place.device
-        )
         self.ids = net.vocabulary.ids.to(place.device)
-        self.heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
-        cache = place.num_pages * place.page_size * shape.bytes_per_token(place.dtype)
-        self.extra_bytes = self._net.num_weights * place.dtype.itemsize + self.heads.num_bytes + cache
+        self.store = open_store(net.config, place)
+        super().__init__(net, ServedEagle(net, place), place, shift=1, store=self.store)
 
     def append(self, feed: ContextFeed) -> None:
         """Write the keys and values of new entries."""
@@ -62,17 +42,6 @@ class EagleNetwork:
             positions = as_tensor(feed.positions, device)
             writer = _Writer(store=self.store, slots=Slots.of(feed.slots, device), spans=_spans(feed, device))
             writer.write(net.config.num_layers - 1, net.keep(embedded, features, positions, writer))
-
-    def close(self) -> None:
-        """Free the cache and the weights."""
-        self._net = None
-        self.store.close()
-
-    def opened(self) -> ServedEagle:
-        """Return the weights; raise ProtocolError if the network is closed."""
-        if self._net is None:
-            raise ProtocolError("The drafting network is closed.", remedy="Build another one.")
-        return self._net
 
 
 class MaskedNetwork(EagleNetwork):

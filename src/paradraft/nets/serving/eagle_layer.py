@@ -6,50 +6,14 @@ Legend: T tokens, d hidden size, H query heads, N key heads, D head size.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from paradraft.models.linear import GatedPair, Kernels, Linear
-from paradraft.models.norms import RmsNorm
 from paradraft.models.rope import Angles, rotate
 from paradraft.nets.config import NetConfig
 from paradraft.nets.networks.eagle_layer import EagleLayer, LayerInput
-from paradraft.nets.networks.parts import Norm
-from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.placed import Placed
 
 Heads = tuple[Tensor, Tensor, Tensor]  # queries [T, H, D], keys and values [T, N, D]
-
-
-class Placed:
-    """Lays weights out for a place."""
-
-    def __init__(self, place: ServingPlace, kernels: Kernels) -> None:
-        self._place = place
-        self._kernels = kernels
-
-    def weight(self, *parts: Tensor) -> Tensor:
-        """Return weights joined along their outputs, free of training."""
-        joined = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return joined.detach().to(device=self._place.device, dtype=self._place.dtype).contiguous()
-
-    def linear(self, *layers: nn.Linear) -> Linear:
-        """Return layers without bias joined to one."""
-        return self._kernels.layer(self.weight(*(layer.weight for layer in layers)), None)
-
-    def table(self, weight: Tensor) -> Linear:
-        """Return the layer of a bare weight."""
-        return self._kernels.layer(self.weight(weight), None)
-
-    def gated(self, gate: nn.Linear, up: nn.Linear) -> GatedPair:
-        """Return a gated pair without bias."""
-        return self._kernels.gated((self.weight(gate.weight), None), (self.weight(up.weight), None))
-
-    def norm(self, norm: Norm) -> RmsNorm:
-        """Return a norm."""
-        return self.rms_norm(norm.weight, norm.eps)
-
-    def rms_norm(self, weight: Tensor, eps: float) -> RmsNorm:
-        """Return the norm of a bare weight."""
-        return RmsNorm(self.weight(weight), eps)
 
 
 class ServedLayer:

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-from paradraft.models.linear import choose_kernels
 from paradraft.nets.networks.branch_attention import KeyValues
 from paradraft.nets.networks.eagle_body import EagleBody
 from paradraft.nets.networks.parts import rotation_of
-from paradraft.nets.serving.eagle_layer import Placed, ServedLayer
+from paradraft.nets.serving.eagle_layer import ServedLayer
 from paradraft.nets.serving.place import ServingPlace
+from paradraft.nets.serving.placed import Placed
 
 
 class Mixer(Protocol):
@@ -35,7 +35,7 @@ class ServedEagle:
     def __init__(self, net: EagleBody, place: ServingPlace) -> None:
         self.config = net.config
         self.place = place
-        placed = Placed(place, choose_kernels(place.dtype, place.device))
+        placed = Placed(place)
         self._fc = placed.linear(net.fc)
         self.layers: Sequence[ServedLayer] = [
             ServedLayer(layer, net.config, placed, is_first=number == 0)
@@ -49,7 +49,6 @@ class ServedEagle:
         if net.config.method == "peagle":
             embedded, features = net.masked(1)
             self.mask = placed.weight(embedded), placed.weight(features)
-        self.num_weights = sum(each.numel() for each in net.parameters()) + net.lm_head.weight.numel()
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return the embeddings of target ids [n], [n, d]."""

@@ -196,8 +196,9 @@ def test_parallel_drafts_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> 
     for method, passes in (("eagle3", 4), ("peagle", 1)):
         net, network = served(method)
         example, ends = example_of(net.config, LENGTHS, []), [3, 2]
-        run, count = network._net.run, []
-        monkeypatch.setattr(network._net, "run", lambda *parts, run=run, count=count: count.append(1) or run(*parts))
+        weights, count = network.opened(), []
+        run = weights.run
+        monkeypatch.setattr(weights, "run", lambda *parts, run=run, count=count: count.append(1) or run(*parts))
         network.draft(draft_feed(example, ends))
         assert len(count) == passes
 
