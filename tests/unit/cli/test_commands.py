@@ -244,10 +244,13 @@ def test_exactness_refuses_what_it_cannot_do(run, opened, arguments, message):
 def facts_with(failure: str | None):
     real = doctor_facts.gather_facts
     torch = doctor_facts.TorchFacts(failure=failure, threads=1)
+    native = doctor_facts.NativeFacts(instruction_sets=("portable",))
     machine = doctor_facts.read_machine()
     cache = doctor_facts._read_cache()
     assert real
-    return doctor_facts.Facts(machine=machine, bandwidth=1e10, torch=torch, cache=cache, has_matplotlib=True)
+    return doctor_facts.Facts(
+        machine=machine, bandwidth=1e10, torch=torch, native=native, cache=cache, has_matplotlib=True
+    )
 
 
 def test_doctor_prints_a_remedy_and_fails_with_a_failing_line(run, monkeypatch):

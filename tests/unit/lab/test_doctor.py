@@ -10,7 +10,7 @@ import pytest
 
 from paradraft.core.cores import usable_cores
 from paradraft.lab.doctor.checks import examine
-from paradraft.lab.doctor.facts import CacheFacts, Facts, TorchFacts, ask_torch
+from paradraft.lab.doctor.facts import CacheFacts, Facts, NativeFacts, TorchFacts, ask_torch
 from paradraft.lab.doctor.findings import Status
 from paradraft.lab.machine import Machine, read_bandwidth, read_machine
 
@@ -30,10 +30,11 @@ MACHINE = Machine(
     omp_threads=None,
 )
 TORCH = TorchFacts(version="2.13.0", threads=4, pass_milliseconds={"bf16": (10.0, 11.0)})
+NATIVE = NativeFacts(instruction_sets=("portable", "avx2"))
 CACHE = CacheFacts(
     folder=Path("/cache"), is_writable=True, free_bytes=50 * GB, left_over=(), missing=(), model=Path("/cache/m.gguf")
 )
-FACTS = Facts(machine=MACHINE, bandwidth=27.0 * GB, torch=TORCH, cache=CACHE, has_matplotlib=True)
+FACTS = Facts(machine=MACHINE, bandwidth=27.0 * GB, torch=TORCH, native=NATIVE, cache=CACHE, has_matplotlib=True)
 
 
 def finding(name: str, *, machine=None, torch=None, cache=None, **changes):
@@ -56,14 +57,23 @@ def test_every_warning_and_failure_comes_with_a_remedy():
         machine=replace(MACHINE, available_bytes=GB // 2, load=9.0, omp_threads=64, cpu_flags=frozenset({"sse"})),
         bandwidth=1.0 * GB,
         torch=TorchFacts(failure="ended by signal 4"),
+        native=NativeFacts(failure="libparadraft_native.so was not built."),
         cache=replace(CACHE, is_writable=False, missing=("smollm2-135m",)),
         has_matplotlib=False,
     )
     wrong = [found for found in examine(bad) if found.status != Status.OK]
     assert {found.name for found in wrong} == {
-        "cpu", "threads", "load", "memory", "torch", "cache", "model", "report"
+        "cpu", "threads", "load", "memory", "native", "torch", "cache", "model", "report"
     }  # fmt: skip
     assert all(found.remedy for found in wrong)
+
+
+def test_the_native_core_names_its_instructions_or_why_it_cannot_run():
+    assert "avx2 instructions" in finding("native").detail
+    absent = finding("native", native=NativeFacts(failure="libparadraft_native.so was not built."))
+    assert absent.status == Status.WARN
+    assert "torch runs the passes: libparadraft_native.so was not built" in absent.detail
+    assert "compiler" in absent.remedy
 
 
 def test_a_silent_fall_to_the_cpu_is_named_when_torch_lacks_cuda():

@@ -15,6 +15,7 @@ from paradraft.lab.doctor.machine_checks import (
     check_model,
     check_report,
 )
+from paradraft.lab.doctor.native_checks import check_native
 from paradraft.lab.doctor.torch_checks import check_arm, check_device, check_dtype, check_pass, check_torch
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
@@ -24,6 +25,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     check_cores,
     check_memory,
     check_bandwidth,
+    check_native,
     check_torch,
     check_device,
     check_pass,

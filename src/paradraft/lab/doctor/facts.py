@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paradraft.core.errors import ParadraftError
 from paradraft.hub.assets import ASSETS, asset_path, is_cached
 from paradraft.hub.cache import cache_folder
 from paradraft.lab.machine import Machine, read_bandwidth, read_machine
+from paradraft.native.library import load_library
 
 _PROBE = "paradraft.lab.doctor.torch_probe"
 _PROBE_SECONDS = 90.0
@@ -29,6 +31,14 @@ class TorchFacts:
     cuda_devices: tuple[str, ...] = ()
     threads: int = 0
     pass_milliseconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by dtype: 1 row, 8 rows
+    failure: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeFacts:
+    """What the native core offers; `failure` tells why it cannot run."""
+
+    instruction_sets: tuple[str, ...] = ()  # the fastest last
     failure: str | None = None
 
 
@@ -51,6 +61,7 @@ class Facts:
     machine: Machine
     bandwidth: float  # bytes per second read by all usable cores together
     torch: TorchFacts
+    native: NativeFacts
     cache: CacheFacts
     has_matplotlib: bool
 
@@ -62,6 +73,7 @@ def gather_facts() -> Facts:
         machine=machine,
         bandwidth=read_bandwidth(machine.cores),
         torch=ask_torch([sys.executable, "-m", _PROBE], _PROBE_SECONDS),
+        native=_ask_native(),
         cache=_read_cache(),
         has_matplotlib=importlib.util.find_spec("matplotlib") is not None,
     )
@@ -86,6 +98,13 @@ def ask_torch(command: list[str], seconds: float) -> TorchFacts:
         threads=found["threads"],
         pass_milliseconds={dtype: (one, eight) for dtype, (one, eight) in found["pass_milliseconds"].items()},
     )
+
+
+def _ask_native() -> NativeFacts:
+    try:
+        return NativeFacts(instruction_sets=load_library().instruction_sets)
+    except ParadraftError as error:
+        return NativeFacts(failure=error.problem)
 
 
 def _read_cache() -> CacheFacts:
