@@ -1,0 +1,153 @@
+// The plain C side: no exception leaves it, and every failure has a code and a message.
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "checks.h"
+#include "dispatch.h"
+#include "engine.h"
+#include "failure.h"
+#include "packing.h"
+#include "paradraft_native.h"
+
+struct paradraft_engine {
+    paradraft::Engine engine;
+};
+
+namespace {
+
+using paradraft::Failure;
+
+int32_t report(int32_t code, const char *message, paradraft_error *error) {
+    if (error != nullptr) std::snprintf(error->message, sizeof error->message, "%s", message);
+    return code;
+}
+
+template <class Call>
+int32_t guarded(paradraft_error *error, Call call) {
+    try {
+        call();
+        return PARADRAFT_OK;
+    } catch (const Failure &failure) {
+        return report(failure.code, failure.message.c_str(), error);
+    } catch (const std::bad_alloc &) {
+        return report(PARADRAFT_NO_MEMORY, "Memory is short.", error);
+    } catch (const std::exception &failure) {
+        return report(PARADRAFT_NO_MEMORY, (std::string("The system refused: ") + failure.what() + ".").c_str(), error);
+    }
+}
+
+void check_packed(const paradraft_matrix *matrix) {
+    if (matrix == nullptr || matrix->data == nullptr ||
+        paradraft::packed_bytes(matrix->kind, matrix->outputs, matrix->inputs) == 0)
+        paradraft::refuse("A matrix is missing or has no packed form.");
+}
+
+// Multiply on the calling thread, all panels at once.
+void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const float *inputs, float *outputs,
+                    const paradraft::KernelTable &kernels) {
+    using namespace paradraft;
+    const int64_t steps = steps_of(matrix.kind, matrix.inputs), groups = scale_groups(matrix.kind, matrix.inputs);
+    const int64_t panels = divide_up(matrix.outputs, kPanel), padded = panels * kPanel;
+    Buffer<uint32_t> words;
+    Buffer<float> scales, sums;
+    words.reserve(num_tokens * steps);
+    scales.reserve(num_tokens * groups);
+    sums.reserve(num_tokens * padded);
+    MultiplyTask task = {};
+    task.tiling = kernels.tile(num_tokens);
+    for (int64_t tile = 0; tile < task.tiling.count; ++tile) {
+        const int64_t start = task.tiling.start(tile), size = task.tiling.size(tile);
+        for (int64_t i = 0; i < size; ++i)
+            kernels.prepare(matrix.kind, inputs + (start + i) * matrix.inputs, matrix.inputs,
+                            words.data() + start * steps + i, size,
+                            groups == 0 ? nullptr : scales.data() + start * groups + i, size);
+    }
+    task.panels = static_cast<const uint8_t *>(matrix.data);
+    task.panel_bytes = panel_bytes(matrix.kind, matrix.inputs);
+    task.panel_count = panels;
+    task.steps = steps;
+    task.words = words.data();
+    task.scales = groups == 0 ? nullptr : scales.data();
+    task.inputs = matrix.inputs;
+    task.stop_tile = task.tiling.count;
+    task.outputs = sums.data();
+    task.stride = padded;
+    kernels.multiply(matrix.kind, task);
+    for (int64_t i = 0; i < num_tokens; ++i)
+        kernels.store(sums.data() + i * padded, matrix.bias, matrix.outputs, outputs + i * matrix.outputs);
+}
+
+}  // namespace
+
+int32_t paradraft_version(void) { return PARADRAFT_NATIVE_VERSION; }
+
+int32_t paradraft_has(int32_t instruction_set) {
+    return instruction_set >= 0 && paradraft::kernels_of(instruction_set) != nullptr ? 1 : 0;
+}
+
+int64_t paradraft_packed_bytes(int32_t kind, int64_t outputs, int64_t inputs) {
+    return paradraft::packed_bytes(kind, outputs, inputs);
+}
+
+int32_t paradraft_pack(int32_t kind, int64_t outputs, int64_t inputs, int64_t first_output, int64_t source_rows,
+                       const void *source, int32_t source_kind, void *destination, paradraft_error *error) {
+    return guarded(error, [&] {
+        paradraft::pack_rows(kind, outputs, inputs, first_output, source_rows, source, source_kind, destination);
+    });
+}
+
+int32_t paradraft_unpack_row(const paradraft_matrix *matrix, int64_t row, float *values, paradraft_error *error) {
+    return guarded(error, [&] {
+        check_packed(matrix);
+        if (row < 0 || row >= matrix->outputs)
+            paradraft::refuse("Row " + std::to_string(row) + " is outside 0 .. " + std::to_string(matrix->outputs - 1) + ".");
+        paradraft::unpack_row(*matrix, row, values);
+    });
+}
+
+int32_t paradraft_engine_create(const paradraft_model *model, const paradraft_options *options,
+                                paradraft_engine **engine, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (model == nullptr || options == nullptr || engine == nullptr) paradraft::refuse("An argument is missing.");
+        paradraft::check_model(*model, *options);
+        *engine = new paradraft_engine{{*model, *options}};
+    });
+}
+
+void paradraft_engine_destroy(paradraft_engine *engine) { delete engine; }
+
+int32_t paradraft_engine_instruction_set(const paradraft_engine *engine) { return engine->engine.instruction_set(); }
+
+int64_t paradraft_engine_cache_bytes(const paradraft_engine *engine) { return engine->engine.cache_bytes(); }
+
+int32_t paradraft_engine_run(paradraft_engine *engine, const paradraft_pass *pass, const paradraft_results *results,
+                             paradraft_error *error) {
+    return guarded(error, [&] {
+        if (engine == nullptr || pass == nullptr || results == nullptr) paradraft::refuse("An argument is missing.");
+        engine->engine.run(*pass, *results);
+    });
+}
+
+int32_t paradraft_engine_move(paradraft_engine *engine, const int32_t *sources, const int32_t *destinations,
+                              int64_t count, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (engine == nullptr) paradraft::refuse("An argument is missing.");
+        engine->engine.move(sources, destinations, count);
+    });
+}
+
+int32_t paradraft_multiply(const paradraft_matrix *matrix, int64_t num_tokens, const float *inputs, float *outputs,
+                           int32_t instruction_set, paradraft_error *error) {
+    return guarded(error, [&] {
+        check_packed(matrix);
+        const paradraft::KernelTable *kernels = paradraft::kernels_of(instruction_set);
+        if (kernels == nullptr)
+            throw Failure{PARADRAFT_NOT_SUPPORTED, "Instruction set " + std::to_string(instruction_set) +
+                                                       " is not in this machine or this library."};
+        if (num_tokens < 0 || inputs == nullptr || outputs == nullptr) paradraft::refuse("Inputs or outputs are missing.");
+        if (num_tokens > 0) multiply_alone(*matrix, num_tokens, inputs, outputs, *kernels);
+    });
+}

@@ -1,0 +1,123 @@
+#include "checks.h"
+
+#include <string>
+
+#include "failure.h"
+#include "kernels.h"
+
+namespace paradraft {
+namespace {
+
+std::string text(int64_t value) { return std::to_string(value); }
+
+void require(bool is_right, const char *what, int64_t value) {
+    if (!is_right) refuse(std::string(what) + " is " + text(value) + ", which cannot be.");
+}
+
+void check_matrix(const paradraft_matrix &matrix, int64_t outputs, int64_t inputs, const std::string &name) {
+    if (matrix.data == nullptr || matrix.outputs != outputs || matrix.inputs != inputs)
+        refuse(name + " has the shape [" + text(matrix.outputs) + ", " + text(matrix.inputs) + "]; the model asks for [" +
+               text(outputs) + ", " + text(inputs) + "].");
+    if (inputs_per_word(matrix.kind) == 0) refuse(name + " is of kind " + text(matrix.kind) + ", which is not packed.");
+    if (reinterpret_cast<uintptr_t>(matrix.data) % 64 != 0) refuse(name + " is not aligned to 64 bytes.");
+}
+
+void check_layer(const paradraft_model &model, int64_t number) {
+    const paradraft_layer &layer = model.layers[number];
+    const std::string name = "of layer " + text(number);
+    const int64_t heads = model.num_heads * model.head_dim, size = model.hidden_size, inner = model.intermediate_size;
+    check_matrix(layer.query_key_value, heads + 2 * model.num_key_heads * model.head_dim, size, "query_key_value " + name);
+    check_matrix(layer.output, size, heads, "output " + name);
+    check_matrix(layer.gate, inner, size, "gate " + name);
+    check_matrix(layer.up, inner, size, "up " + name);
+    check_matrix(layer.down, size, inner, "down " + name);
+    if (layer.gate.kind != layer.up.kind) refuse("gate and up " + name + " are of different kinds.");
+    if (layer.input_norm == nullptr || layer.inner_norm == nullptr) refuse("A norm " + name + " is missing.");
+    if ((layer.query_norm == nullptr) != (layer.key_norm == nullptr))
+        refuse("Only one of query_norm and key_norm " + name + " is there.");
+    require(layer.window >= 0, "window", layer.window);
+}
+
+void check_starts(const int32_t *starts, int64_t rows, const char *what) {
+    require(starts != nullptr && starts[0] == 0, what, starts == nullptr ? -1 : starts[0]);
+    for (int64_t row = 0; row < rows; ++row) require(starts[row + 1] >= starts[row], what, starts[row + 1]);
+}
+
+void check_range(const int32_t *values, int64_t count, int64_t first, int64_t stop, const char *what) {
+    if (count > 0 && values == nullptr) refuse(std::string(what) + " is missing.");
+    for (int64_t i = 0; i < count; ++i)
+        if (values[i] < first || values[i] >= stop)
+            refuse(std::string(what) + " " + text(values[i]) + " at " + text(i) + " is outside " + text(first) + " .. " +
+                   text(stop - 1) + ".");
+}
+
+void check_slots(const paradraft_pass &pass, int64_t num_slots, uint32_t *marks, uint32_t mark) {
+    const int64_t seen = pass.context_starts[pass.num_rows];
+    check_range(pass.slots, pass.num_tokens, 0, num_slots, "slot");
+    check_range(pass.context_slots, seen, 0, num_slots, "context slot");
+    for (int64_t i = 0; i < pass.num_tokens; ++i) {
+        if (marks[pass.slots[i]] == mark) refuse("Slot " + text(pass.slots[i]) + " is fed twice in one pass.");
+        marks[pass.slots[i]] = mark;
+    }
+    for (int64_t i = 0; i < seen; ++i)
+        if (marks[pass.context_slots[i]] == mark)
+            refuse("Slot " + text(pass.context_slots[i]) + " is fed and read as context in one pass.");
+}
+
+}  // namespace
+
+void check_model(const paradraft_model &model, const paradraft_options &options) {
+    require(model.vocab_size > 0, "vocab_size", model.vocab_size);
+    require(model.hidden_size > 0, "hidden_size", model.hidden_size);
+    require(model.intermediate_size > 0, "intermediate_size", model.intermediate_size);
+    require(model.num_layers > 0, "num_layers", model.num_layers);
+    require(model.num_key_heads > 0, "num_key_heads", model.num_key_heads);
+    require(model.num_heads > 0 && model.num_heads % model.num_key_heads == 0, "num_heads", model.num_heads);
+    require(model.head_dim > 0 && model.head_dim % 2 == 0 && model.head_dim <= kMostHeadDim, "head_dim", model.head_dim);
+    require(options.num_slots > 0 && options.num_slots < INT32_MAX, "num_slots", options.num_slots);
+    require(options.cache_kind == PARADRAFT_F32 || options.cache_kind == PARADRAFT_BF16, "cache_kind", options.cache_kind);
+    require(options.num_threads > 0 && options.num_threads <= 1024, "num_threads", options.num_threads);
+    if (model.layers == nullptr || model.final_norm == nullptr || model.inverse_frequencies == nullptr)
+        refuse("Layers, final norm or inverse frequencies are missing.");
+    for (int64_t layer = 0; layer < model.num_layers; ++layer) check_layer(model, layer);
+    check_matrix(model.head, model.vocab_size, model.hidden_size, "head");
+    if (model.embedding != nullptr)
+        require(model.embedding_kind >= PARADRAFT_F32 && model.embedding_kind <= PARADRAFT_F16, "embedding_kind",
+                model.embedding_kind);
+}
+
+void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft_pass &pass,
+                const paradraft_results &results, uint32_t *marks, uint32_t mark) {
+    require(pass.num_rows >= 0, "num_rows", pass.num_rows);
+    check_starts(pass.row_starts, pass.num_rows, "row start");
+    check_starts(pass.context_starts, pass.num_rows, "context start");
+    if (pass.row_starts[pass.num_rows] != pass.num_tokens)
+        refuse("Rows end at token " + text(pass.row_starts[pass.num_rows]) + " of " + text(pass.num_tokens) + ".");
+    check_range(pass.tokens, pass.num_tokens, 0, model.vocab_size, "token");
+    check_range(pass.positions, pass.num_tokens, 0, INT32_MAX, "position");
+    check_slots(pass, num_slots, marks, mark);
+    check_range(pass.parents, pass.num_tokens, -1, INT32_MAX, "parent");
+    for (int64_t row = 0; row < pass.num_rows; ++row)
+        for (int64_t i = pass.row_starts[row]; i < pass.row_starts[row + 1]; ++i)
+            if (pass.parents[i] >= i - pass.row_starts[row])
+                refuse("Parent " + text(pass.parents[i]) + " of token " + text(i - pass.row_starts[row]) + " of row " +
+                       text(row) + " does not come before it.");
+    check_range(pass.scored, pass.num_scored, 0, pass.num_tokens, "scored token");
+    check_range(pass.hidden_layers, pass.num_hidden_layers, -1, model.num_layers, "tapped layer");
+    check_range(pass.entropy_layers, pass.num_entropy_layers, 0, model.num_layers, "entropy layer");
+    for (int64_t i = 0; i < pass.num_entropy_layers; ++i)
+        for (int64_t k = 0; k < i; ++k)
+            if (pass.entropy_layers[i] == pass.entropy_layers[k])
+                refuse("Entropy layer " + text(pass.entropy_layers[i]) + " is named twice.");
+    if ((pass.num_scored > 0 && results.logits == nullptr) || (pass.num_hidden_layers > 0 && results.hidden == nullptr) ||
+        (pass.num_entropy_layers > 0 && results.entropy == nullptr))
+        refuse("Memory for a result that is asked for is missing.");
+}
+
+void check_move(int64_t num_slots, const int32_t *sources, const int32_t *destinations, int64_t count) {
+    require(count >= 0, "count", count);
+    check_range(sources, count, 0, num_slots, "source slot");
+    check_range(destinations, count, 0, num_slots, "destination slot");
+}
+
+}  // namespace paradraft

@@ -1,0 +1,81 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "checks.h"
+#include "dispatch.h"
+#include "failure.h"
+#include "pass.h"
+
+namespace paradraft {
+namespace {
+
+const KernelTable &chosen_kernels(int32_t instruction_set) {
+    if (const KernelTable *table = kernels_of(instruction_set)) return *table;
+    throw Failure{PARADRAFT_NOT_SUPPORTED,
+                  "Instruction set " + std::to_string(instruction_set) + " is not in this machine or this library."};
+}
+
+CacheShape cache_shape(const paradraft_model &model, const paradraft_options &options) {
+    return {model.num_layers, model.num_key_heads, model.head_dim, options.num_slots, options.cache_kind};
+}
+
+}  // namespace
+
+Engine::Engine(const paradraft_model &model, const paradraft_options &options)
+    : model_(model),
+      kernels_(chosen_kernels(options.instruction_set)),
+      cache_(cache_shape(model, options)),
+      thread_spaces_(static_cast<size_t>(options.num_threads)),
+      marks_(static_cast<size_t>(options.num_slots), 0),
+      team_(options.num_threads) {
+    layers_.assign(model.layers, model.layers + model.num_layers);
+    inverse_frequencies_.assign(model.inverse_frequencies, model.inverse_frequencies + model.head_dim / 2);
+    model_.layers = layers_.data();
+    model_.inverse_frequencies = inverse_frequencies_.data();
+}
+
+void Engine::run(const paradraft_pass &pass, const paradraft_results &results) {
+    if (++mark_ == 0) {  // after four billion passes
+        std::fill(marks_.begin(), marks_.end(), 0u);
+        mark_ = 1;
+    }
+    check_pass(model_, cache_.shape().num_slots, pass, results, marks_.data(), mark_);
+    if (pass.num_tokens == 0) return;
+    views_.lay_out(pass);
+    set_aside(pass);
+    Pass work(*this, pass, results);
+    team_.run(
+        [](void *context, int thread) { static_cast<Pass *>(context)->run(thread); }, static_cast<void *>(&work));
+}
+
+void Engine::move(const int32_t *sources, const int32_t *destinations, int64_t count) {
+    check_move(cache_.shape().num_slots, sources, destinations, count);
+    cache_.move(sources, destinations, count);
+}
+
+void Engine::set_aside(const paradraft_pass &pass) {
+    const int64_t tokens = pass.num_tokens, size = model_.hidden_size, inner = model_.intermediate_size;
+    const int64_t heads = model_.num_heads * model_.head_dim;
+    const int64_t joined = heads + 2 * model_.num_key_heads * model_.head_dim;
+    const int64_t widest = std::max({size, inner, heads});
+    space_.states.reserve(tokens * size);
+    space_.query_key_value.reserve(tokens * joined);
+    space_.mixed.reserve(tokens * heads);
+    space_.gated.reserve(tokens * inner);
+    space_.cosines.reserve(tokens * model_.head_dim / 2);
+    space_.sines.reserve(tokens * model_.head_dim / 2);
+    space_.words.reserve(tokens * widest);
+    space_.scales.reserve(tokens * scale_groups(PARADRAFT_INT8, widest));
+    for (ThreadSpace &own : thread_spaces_) {
+        own.line.reserve(round_up(widest, kPanel));
+        own.block.reserve(kBlockTokens * kBlockOutputs);
+        own.block_up.reserve(kBlockTokens * kBlockOutputs);
+        own.words.reserve(kOwnWords);
+        own.scales.reserve(kOwnWords);
+        own.attention.reserve(AttentionScratch::words_for(model_.head_dim));
+    }
+}
+
+}  // namespace paradraft

@@ -1,0 +1,38 @@
+// The kernels of one instruction set, compiled with flags of their own. Everything is in an unnamed namespace and no
+// template or inline function of the standard library is used, so no code of this file can stand in for another's.
+
+#include "kernels.h"
+
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__) && defined(__AVX512VL__)
+
+#include <immintrin.h>
+
+namespace paradraft {
+namespace {
+
+#include "vector_avx512.h"
+
+#include "linear.inl"
+#include "lines.inl"
+#include "attention.inl"
+
+constexpr KernelTable kTable = {
+    PARADRAFT_AVX512, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, prepare_line, rms_norm, store_line,
+    add_line, gate_line, rotate, store_key, store_value, attend,
+};
+
+}  // namespace
+
+const KernelTable *avx512_kernels() { return &kTable; }
+
+}  // namespace paradraft
+
+#else
+
+namespace paradraft {
+
+const KernelTable *avx512_kernels() { return nullptr; }
+
+}  // namespace paradraft
+
+#endif

@@ -1,0 +1,56 @@
+// How weights, prepared activations and the cache lie in memory. One layout for all instruction sets.
+//
+// A packed matrix [outputs, inputs] is a row of panels of 16 outputs. A panel is a row of steps of 64 bytes: for each
+// of its 16 outputs one word of 32 bits, which holds 1 (f32), 2 (bf16) or 4 (int8) consecutive inputs. So a pass reads
+// weights front to back, and a step is one AVX512 register. Missing inputs and outputs are zeros. An int8 panel opens
+// with the scales of its outputs, 16 floats.
+//
+// Activations are prepared into the same words: for a tile of M tokens, step by step, M words. An int8 activation is
+// stored as its value plus 128; scales follow the same order, group by group.
+//
+// Keys lie like a panel: blocks of 16 slots, step by step, 16 words, so that 16 scores come out of one register.
+// Values lie slot by slot, each padded to a multiple of 16 elements.
+
+#pragma once
+
+#include <cstdint>
+
+#include "paradraft_native.h"
+
+namespace paradraft {
+
+constexpr int64_t kPanel = 16;       // outputs of a panel, slots of a block
+constexpr int64_t kStepBytes = 64;   // of one panel
+constexpr int64_t kInt8Group = 128;  // inputs that share an activation scale; a multiple of 4
+
+constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+constexpr int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
+
+// Inputs per word of a packed kind; 0 for other kinds.
+constexpr int64_t inputs_per_word(int32_t kind) {
+    return kind == PARADRAFT_F32 ? 1 : kind == PARADRAFT_BF16 ? 2 : kind == PARADRAFT_INT8 ? 4 : 0;
+}
+
+constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inputs, inputs_per_word(kind)); }
+
+constexpr int64_t panel_bytes(int32_t kind, int64_t inputs) {
+    return steps_of(kind, inputs) * kStepBytes + (kind == PARADRAFT_INT8 ? kPanel * int64_t{sizeof(float)} : 0);
+}
+
+constexpr int64_t scale_groups(int32_t kind, int64_t inputs) {
+    return kind == PARADRAFT_INT8 ? divide_up(inputs, kInt8Group) : 0;
+}
+
+// How the tokens of a pass are cut into tiles that a kernel takes at once: as even as possible.
+struct Tiling {
+    int64_t tokens = 0;
+    int64_t count = 0;
+
+    int64_t start(int64_t tile) const {
+        const int64_t size = tokens / count, longer = tokens % count;
+        return tile * size + (tile < longer ? tile : longer);
+    }
+    int64_t size(int64_t tile) const { return start(tile + 1) - start(tile); }
+};
+
+}  // namespace paradraft

@@ -1,0 +1,282 @@
+#include "pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "packing.h"
+
+namespace paradraft {
+
+Pass::Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &results)
+    : engine_(engine),
+      model_(engine.model_),
+      kernels_(engine.kernels_),
+      pass_(pass),
+      results_(results),
+      tokens_(pass.num_tokens),
+      heads_width_(model_.num_heads * model_.head_dim),
+      joined_width_(heads_width_ + 2 * model_.num_key_heads * model_.head_dim) {
+    plan_attention();
+}
+
+void Pass::run(int thread) {
+    Workspace &space = engine_.space_;
+    Team &team = engine_.team_;
+    const int64_t size = model_.hidden_size;
+    float *states = space.states.data();
+    embed(thread);
+    team.meet();
+    for (int64_t number = 0; number < model_.num_layers; ++number) {
+        const paradraft_layer &layer = model_.layers[number];
+        tap(thread, number - 1);
+        project(thread, layer.query_key_value, {states, size, layer.input_norm, nullptr, tokens_}, Sink::kStore,
+                space.query_key_value.data());
+        team.meet();
+        place_heads(thread, number);
+        team.meet();
+        attend(thread, number);
+        team.meet();
+        project(thread, layer.output, {space.mixed.data(), heads_width_, nullptr, nullptr, tokens_}, Sink::kAdd, states);
+        team.meet();
+        project_gated(thread, layer, {states, size, layer.inner_norm, nullptr, tokens_}, space.gated.data());
+        team.meet();
+        project(thread, layer.down, {space.gated.data(), model_.intermediate_size, nullptr, nullptr, tokens_}, Sink::kAdd,
+                states);
+        team.meet();
+    }
+    tap(thread, model_.num_layers - 1);
+    if (pass_.num_scored > 0)
+        project(thread, model_.head, {states, size, model_.final_norm, pass_.scored, pass_.num_scored}, Sink::kStore,
+                results_.logits);
+}
+
+void Pass::embed(int thread) {
+    float *states = engine_.space_.states.data();
+    for (int64_t token = thread; token < tokens_; token += engine_.team_.size()) {
+        float *line = states + token * model_.hidden_size;
+        if (model_.embedding != nullptr)
+            widen_row(model_.embedding, model_.embedding_kind, pass_.tokens[token], model_.hidden_size, line);
+        else
+            unpack_row(model_.head, pass_.tokens[token], line);
+        find_angles(token);
+    }
+}
+
+// Angles are f32 as in the models' own code; their cosines and sines are rounded once.
+void Pass::find_angles(int64_t token) {
+    const int64_t half = model_.head_dim / 2;
+    const float position = static_cast<float>(pass_.positions[token]);
+    float *cosines = engine_.space_.cosines.data() + token * half, *sines = engine_.space_.sines.data() + token * half;
+    for (int64_t i = 0; i < half; ++i) {
+        const float angle = position * model_.inverse_frequencies[i];
+        cosines[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * model_.rope_factor;
+        sines[i] = static_cast<float>(std::sin(static_cast<double>(angle))) * model_.rope_factor;
+    }
+}
+
+// Copy the residual stream behind a layer. Nothing changes it before the next layer's second meeting.
+void Pass::tap(int thread, int64_t layer) {
+    const int64_t size = model_.hidden_size;
+    for (int64_t i = 0; i < pass_.num_hidden_layers; ++i) {
+        if (pass_.hidden_layers[i] != layer) continue;
+        for (int64_t token = thread; token < tokens_; token += engine_.team_.size())
+            std::memcpy(results_.hidden + (i * tokens_ + token) * size, engine_.space_.states.data() + token * size,
+                        static_cast<size_t>(size) * sizeof(float));
+    }
+}
+
+void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
+                        uint32_t *words, float *scales) {
+    const float *from = source.lines + (source.picks == nullptr ? line : source.picks[line]) * source.width;
+    if (source.norm != nullptr) {
+        float *normed = engine_.thread_spaces_[static_cast<size_t>(thread)].line.data();
+        kernels_.rms_norm(from, source.norm, source.width, model_.norm_eps, normed);
+        from = normed;
+    }
+    int64_t tile = line * tiling.count / tiling.tokens;  // at most one too few
+    while (tiling.start(tile + 1) <= line) ++tile;
+    while (tiling.start(tile) > line) --tile;
+    const int64_t start = tiling.start(tile), size = tiling.size(tile), lane = line - start;
+    const int64_t groups = scale_groups(kind, source.width);
+    kernels_.prepare(kind, from, source.width, words + start * steps_of(kind, source.width) + lane, size,
+                     groups == 0 ? nullptr : scales + start * groups + lane, size);
+}
+
+Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
+    const Tiling tiling = kernels_.tile(source.count);
+    const bool is_own = source.count * steps_of(kind, source.width) <= kOwnWords;
+    ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
+    uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
+    float *scales = is_own ? own.scales.data() : engine_.space_.scales.data();
+    const int64_t stride = is_own ? 1 : engine_.team_.size();
+    for (int64_t line = is_own ? 0 : thread; line < source.count; line += stride)
+        prepare_line(thread, kind, source, tiling, line, words, scales);
+    if (!is_own) engine_.team_.meet();
+    return {words, kind == PARADRAFT_INT8 ? scales : nullptr, tiling};
+}
+
+// Multiply piece by piece: finish(first line, lines, first output, outputs) finds a piece in the thread's blocks.
+template <class Finish>
+void Pass::multiply(const paradraft_matrix &matrix, const Prepared &prepared, const paradraft_matrix *second, int thread,
+                    Finish finish) {
+    ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
+    const int64_t bytes = panel_bytes(matrix.kind, matrix.inputs);
+    const int64_t panels = divide_up(matrix.outputs, kPanel);
+    const int64_t most = kBlockOutputs / kPanel;
+    const int64_t piece = second == nullptr && bytes < (1 << 13) ? most : most / 2;
+    const int64_t pieces = divide_up(panels, piece);
+    const int64_t tiles = std::max<int64_t>(1, kBlockTokens / prepared.tiling.size(0));
+    const int64_t blocks = divide_up(prepared.tiling.count, tiles);
+    for (int64_t claim = engine_.team_.claim(); claim < pieces * blocks; claim = engine_.team_.claim()) {
+        const int64_t first_tile = claim / pieces * tiles, first_panel = claim % pieces * piece;
+        MultiplyTask task = {};
+        task.panels = static_cast<const uint8_t *>(matrix.data) + first_panel * bytes;
+        task.panel_bytes = bytes;
+        task.panel_count = std::min(piece, panels - first_panel);
+        task.steps = steps_of(matrix.kind, matrix.inputs);
+        task.words = prepared.words;
+        task.scales = prepared.scales;
+        task.inputs = matrix.inputs;
+        task.tiling = prepared.tiling;
+        task.first_tile = first_tile;
+        task.stop_tile = std::min(first_tile + tiles, prepared.tiling.count);
+        task.outputs = own.block.data();
+        task.stride = kBlockOutputs;
+        kernels_.multiply(matrix.kind, task);
+        if (second != nullptr) {
+            task.panels = static_cast<const uint8_t *>(second->data) + first_panel * bytes;
+            task.outputs = own.block_up.data();
+            kernels_.multiply(second->kind, task);
+        }
+        const int64_t first_line = prepared.tiling.start(first_tile), first_output = first_panel * kPanel;
+        finish(first_line, prepared.tiling.start(task.stop_tile) - first_line, first_output,
+               std::min(task.panel_count * kPanel, matrix.outputs - first_output));
+    }
+}
+
+void Pass::project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs) {
+    const Prepared prepared = prepare(thread, matrix.kind, source);
+    const float *block = engine_.thread_spaces_[static_cast<size_t>(thread)].block.data();
+    const auto finish = sink == Sink::kStore ? kernels_.store : kernels_.add;
+    multiply(matrix, prepared, nullptr, thread, [&](int64_t line, int64_t lines, int64_t output, int64_t count) {
+        const float *bias = matrix.bias == nullptr ? nullptr : matrix.bias + output;
+        for (int64_t i = 0; i < lines; ++i)
+            finish(block + i * kBlockOutputs, bias, count, outputs + (line + i) * matrix.outputs + output);
+    });
+}
+
+void Pass::project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs) {
+    const Prepared prepared = prepare(thread, layer.gate.kind, source);
+    const ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
+    const float *gate_bias = layer.gate.bias, *up_bias = layer.up.bias;
+    multiply(layer.gate, prepared, &layer.up, thread, [&](int64_t line, int64_t lines, int64_t output, int64_t count) {
+        for (int64_t i = 0; i < lines; ++i)
+            kernels_.gate(own.block.data() + i * kBlockOutputs, gate_bias == nullptr ? nullptr : gate_bias + output,
+                          own.block_up.data() + i * kBlockOutputs, up_bias == nullptr ? nullptr : up_bias + output, count,
+                          outputs + (line + i) * layer.gate.outputs + output);
+    });
+}
+
+// Norm and rotate queries and keys where they lie; write keys and values to their slots.
+void Pass::place_heads(int thread, int64_t number) {
+    const int64_t heads = model_.num_heads + model_.num_key_heads, total = tokens_ * heads;
+    const int64_t threads = engine_.team_.size();
+    for (int64_t i = total * thread / threads; i < total * (thread + 1) / threads; ++i)
+        place_head(model_.layers[number], number, i / heads, i % heads,
+                   engine_.space_.query_key_value.data() + i / heads * joined_width_);
+}
+
+void Pass::place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines) {
+    const int64_t dim = model_.head_dim, half = dim / 2, key_head = head - model_.num_heads;
+    float *line = lines + head * dim;
+    const float *norm = key_head < 0 ? layer.query_norm : layer.key_norm;
+    if (norm != nullptr) kernels_.rms_norm(line, norm, dim, model_.norm_eps, line);
+    if (layer.has_rope != 0)
+        kernels_.rotate(line, engine_.space_.cosines.data() + token * half, engine_.space_.sines.data() + token * half,
+                        half);
+    if (key_head < 0) return;
+    Cache &cache = engine_.cache_;
+    const int32_t kind = cache.shape().kind;
+    const int64_t slot = pass_.slots[token];
+    kernels_.store_key(kind, line, dim, slot, cache.keys(number, key_head));
+    kernels_.store_value(kind, line + model_.num_key_heads * dim, dim, slot, cache.values(number, key_head));
+}
+
+// Tokens of a row share a task as far as their queries fit; heads part ways where there are too few tasks for all
+// threads.
+void Pass::plan_attention() {
+    const int64_t group = model_.num_heads / model_.num_key_heads;
+    const int64_t most_tokens = std::max<int64_t>(1, kMostQueries / group);
+    int64_t tasks = 0;
+    for (const RowView &row : engine_.views_.rows())
+        tasks += divide_up(row.stop_token - row.first_token, most_tokens) * model_.num_key_heads;
+    const bool is_few = tasks < 4 * engine_.team_.size() && engine_.team_.size() > 1;
+    const int64_t most_heads = is_few ? 1 : std::min(group, kMostQueries);
+    for (size_t row = 0; row < engine_.views_.rows().size(); ++row) {
+        const RowView &view = engine_.views_.rows()[row];
+        for (int64_t token = view.first_token; token < view.stop_token; token += most_tokens)
+            for (int64_t key_head = 0; key_head < model_.num_key_heads; ++key_head)
+                for (int64_t head = 0; head < group; head += most_heads)
+                    items_.push_back({static_cast<int64_t>(row), key_head, token,
+                                      std::min(most_tokens, view.stop_token - token), key_head * group + head,
+                                      std::min(most_heads, group - head)});
+    }
+}
+
+void Pass::attend(int thread, int64_t layer) {
+    float *entropy = entropy_of(layer);
+    const int64_t count = static_cast<int64_t>(items_.size());
+    for (int64_t claim = engine_.team_.claim(); claim < count; claim = engine_.team_.claim())
+        attend_item(items_[static_cast<size_t>(claim)], thread, layer, entropy);
+}
+
+void Pass::attend_item(const AttentionItem &item, int thread, int64_t layer, float *entropy) {
+    const RowViews &views = engine_.views_;
+    const RowView &row = views.rows()[static_cast<size_t>(item.row)];
+    const int64_t dim = model_.head_dim, padded = round_up(dim, kPanel), window = model_.layers[layer].window;
+    TokenView tokens[kMostQueries];
+    for (int64_t i = 0; i < item.num_tokens; ++i) {
+        tokens[i] = views.token(item.first_token + i);
+        if (window > 0) tokens[i].first = static_cast<int32_t>(std::max<int64_t>(0, tokens[i].total() - window));
+    }
+    uint32_t *memory = engine_.thread_spaces_[static_cast<size_t>(thread)].attention.data();
+    const auto take = [&memory](int64_t count) {
+        uint32_t *taken = memory;
+        memory += round_up(count, kPanel);
+        return taken;
+    };
+    AttentionScratch scratch = {};
+    scratch.words = take(kMostQueries * dim);
+    scratch.scores = reinterpret_cast<float *>(take(kMostQueries * kScoreSpan));
+    scratch.block = reinterpret_cast<float *>(take(kMostQueries * padded));
+    scratch.sums = reinterpret_cast<float *>(take(kMostQueries * padded));
+    scratch.keys = take(dim * kPanel);
+    AttentionTask task = {};
+    task.keys = engine_.cache_.keys(layer, item.key_head);
+    task.values = engine_.cache_.values(layer, item.key_head);
+    task.cache_kind = engine_.cache_.shape().kind;
+    task.head_dim = dim;
+    task.slots = views.slots(row);
+    task.blocks = views.blocks(row);
+    task.num_slots = row.num_slots;
+    task.tokens = tokens;
+    task.num_tokens = item.num_tokens;
+    task.heads = item.num_heads;
+    task.queries = engine_.space_.query_key_value.data() + item.first_token * joined_width_ + item.first_head * dim;
+    task.query_stride = joined_width_;
+    task.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+    task.outputs = engine_.space_.mixed.data() + item.first_token * heads_width_ + item.first_head * dim;
+    task.output_stride = heads_width_;
+    task.entropy = entropy == nullptr ? nullptr : entropy + item.first_token * model_.num_heads + item.first_head;
+    task.entropy_stride = model_.num_heads;
+    kernels_.attend(task, scratch);
+}
+
+float *Pass::entropy_of(int64_t layer) const {
+    for (int64_t i = 0; i < pass_.num_entropy_layers; ++i)
+        if (pass_.entropy_layers[i] == layer) return results_.entropy + i * tokens_ * model_.num_heads;
+    return nullptr;
+}
+
+}  // namespace paradraft

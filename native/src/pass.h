@@ -1,0 +1,72 @@
+// One pass over all layers, run by every thread of an engine's team in one parallel region.
+//
+// Stages are separated by meeting points: input norm with query_key_value | norms of heads, rotation and append |
+// attention | output | inner norm with gate and up | down. What a stage reads as prepared words each thread prepares
+// for itself when that is little work, which saves a meeting; prepared together or alone, the words are the same.
+
+#pragma once
+
+#include <vector>
+
+#include "engine.h"
+
+namespace paradraft {
+
+constexpr int64_t kBlockTokens = 96;    // tokens whose activations stay close while weights pass by
+constexpr int64_t kBlockOutputs = 64;   // of one claim
+constexpr int64_t kOwnWords = 1 << 14;  // words that each thread prepares for itself
+
+class Pass {
+  public:
+    Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &results);
+
+    // The work of one thread.
+    void run(int thread);
+
+  private:
+    // Lines that a product reads: normed first if there is a norm; picked by index if there are picks.
+    struct Source {
+        const float *lines;
+        int64_t width;
+        const float *norm;
+        const int32_t *picks;
+        int64_t count;
+    };
+    struct Prepared {
+        const uint32_t *words;
+        const float *scales;
+        Tiling tiling;
+    };
+    enum class Sink { kStore, kAdd };
+    struct AttentionItem {
+        int64_t row, key_head, first_token, num_tokens, first_head, num_heads;
+    };
+
+    void embed(int thread);
+    void find_angles(int64_t token);
+    void tap(int thread, int64_t layer);
+    Prepared prepare(int thread, int32_t kind, const Source &source);
+    void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
+                      uint32_t *words, float *scales);
+    template <class Finish>
+    void multiply(const paradraft_matrix &matrix, const Prepared &prepared, const paradraft_matrix *second, int thread,
+                  Finish finish);
+    void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs);
+    void project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs);
+    void place_heads(int thread, int64_t layer);
+    void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);
+    void plan_attention();
+    void attend(int thread, int64_t layer);
+    void attend_item(const AttentionItem &item, int thread, int64_t layer, float *entropy);
+    float *entropy_of(int64_t layer) const;
+
+    Engine &engine_;
+    const paradraft_model &model_;
+    const KernelTable &kernels_;
+    const paradraft_pass &pass_;
+    const paradraft_results &results_;
+    const int64_t tokens_, heads_width_, joined_width_;
+    std::vector<AttentionItem> items_;
+};
+
+}  // namespace paradraft

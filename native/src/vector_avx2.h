@@ -1,0 +1,138 @@
+// Sixteen floats and dot products in AVX2 with FMA. For kernels_avx2.cpp only, inside its unnamed namespace.
+
+struct Vec {
+    __m256 low, high;
+};
+
+inline Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Vec set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+inline Vec load(const float *from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline void store(float *to, Vec a) {
+    _mm256_storeu_ps(to, a.low);
+    _mm256_storeu_ps(to + 8, a.high);
+}
+inline Vec load_part(const float *from, int64_t count) {
+    float lanes[16] = {};
+    for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+    return load(lanes);
+}
+inline void store_part(float *to, Vec a, int64_t count) {
+    float lanes[16];
+    store(lanes, a);
+    for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Vec subtract(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+inline Vec multiply(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+inline Vec divide(Vec a, Vec b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+inline Vec multiply_add(Vec a, Vec b, Vec c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec largest(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline Vec least(Vec a, Vec b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
+inline Vec magnitude(Vec a) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_andnot_ps(sign, a.low), _mm256_andnot_ps(sign, a.high)};
+}
+// a where x is at least limit, 0 elsewhere.
+inline Vec keep_from(Vec x, float limit, Vec a) {
+    const __m256 limits = _mm256_set1_ps(limit);
+    return {_mm256_and_ps(_mm256_cmp_ps(x.low, limits, _CMP_GE_OQ), a.low),
+            _mm256_and_ps(_mm256_cmp_ps(x.high, limits, _CMP_GE_OQ), a.high)};
+}
+inline __m256 half_power_of_two(__m256 a) {
+    const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(a), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3f800000)));
+}
+// 2 to the power of the whole number in the lowest bits of a.
+inline Vec power_of_two(Vec a) { return {half_power_of_two(a.low), half_power_of_two(a.high)}; }
+inline __m256 half_of_bf16(const uint16_t *from) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+inline Vec load_bf16(const uint16_t *from) { return {half_of_bf16(from), half_of_bf16(from + 8)}; }
+// Round to nearest, ties to even; what is not a number stays so.
+inline __m256i rounded_to_bf16(__m256 a) {
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+}
+inline void store_bf16(uint16_t *to, Vec a) {
+    const __m256i packed = _mm256_packus_epi32(rounded_to_bf16(a.low), rounded_to_bf16(a.high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+// Lanes scaled to whole numbers, as int8 plus 128.
+inline void store_offset_int8(uint8_t *to, Vec a) {
+    const __m256i offset = _mm256_set1_epi32(128);
+    int32_t whole[16];
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole), _mm256_add_epi32(_mm256_cvtps_epi32(a.low), offset));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole + 8), _mm256_add_epi32(_mm256_cvtps_epi32(a.high), offset));
+    for (int i = 0; i < 16; ++i) to[i] = static_cast<uint8_t>(whole[i]);
+}
+
+inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
+
+inline __m256i eight_words(const uint8_t *from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)); }
+
+// One step of f32 weights: sums += weight * word.
+struct F32Steps {
+    using Weights = Vec;
+    static Weights read(const uint8_t *step) { return load(reinterpret_cast<const float *>(step)); }
+    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
+        const __m256 input = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(*word)));
+        return {_mm256_fmadd_ps(input, weights.low, sums.low), _mm256_fmadd_ps(input, weights.high, sums.high)};
+    }
+};
+
+// One step of bf16 weights, widened: the even input's product, then the odd one's.
+struct Bf16Steps {
+    struct Weights {
+        Vec even, odd;
+    };
+    static __m256 even(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
+    static __m256 odd(__m256i pairs) {
+        return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+    }
+    static Weights read(const uint8_t *step) {
+        const __m256i low = eight_words(step), high = eight_words(step + 32);
+        return {{even(low), even(high)}, {odd(low), odd(high)}};
+    }
+    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
+        const __m256i pair = _mm256_set1_epi32(static_cast<int>(*word));
+        const __m256 first = even(pair), second = odd(pair);
+        sums = {_mm256_fmadd_ps(first, weights.even.low, sums.low), _mm256_fmadd_ps(first, weights.even.high, sums.high)};
+        return {_mm256_fmadd_ps(second, weights.odd.low, sums.low), _mm256_fmadd_ps(second, weights.odd.high, sums.high)};
+    }
+};
+
+// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side: the magnitude of
+// the activation, whose sign goes to the weight; magnitudes up to 127 keep its 16-bit sums of two below saturation.
+struct Int8Steps {
+    struct Weights {
+        __m256i low, high;
+    };
+    using Sums = Weights;
+    static Weights read(const uint8_t *step) { return {eight_words(step), eight_words(step + 32)}; }
+    static Sums none() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+    static __m256i products(__m256i input, __m256i weights) {
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(input), _mm256_sign_epi8(weights, input));
+        return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
+    static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
+        const __m256i input = _mm256_set1_epi32(static_cast<int>(*word ^ 0x80808080u));
+        return {_mm256_add_epi32(sums.low, products(input, weights.low)),
+                _mm256_add_epi32(sums.high, products(input, weights.high))};
+    }
+    static Sums surplus(Sums sums, Weights) { return sums; }
+    static Vec value(Sums sums, Sums) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
+};
+
+// 16 registers hold the sums of four tokens and one panel.
+constexpr int kMostTokens = 4;
+constexpr int kMostTokensOfMany = 4;
+constexpr int panels_at_once(int) { return 1; }
+constexpr int kValueQueries = 3;
+constexpr int kValueColumns = 2;

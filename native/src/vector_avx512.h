@@ -1,0 +1,89 @@
+// Sixteen floats and dot products in AVX512. For kernels_avx512.cpp only, inside its unnamed namespace.
+
+struct Vec {
+    __m512 lanes;
+};
+
+inline Vec zero() { return {_mm512_setzero_ps()}; }
+inline Vec set(float value) { return {_mm512_set1_ps(value)}; }
+inline Vec load(const float *from) { return {_mm512_loadu_ps(from)}; }
+inline void store(float *to, Vec a) { _mm512_storeu_ps(to, a.lanes); }
+inline __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
+inline Vec load_part(const float *from, int64_t count) { return {_mm512_maskz_loadu_ps(first_lanes(count), from)}; }
+inline void store_part(float *to, Vec a, int64_t count) { _mm512_mask_storeu_ps(to, first_lanes(count), a.lanes); }
+inline Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.lanes, b.lanes)}; }
+inline Vec subtract(Vec a, Vec b) { return {_mm512_sub_ps(a.lanes, b.lanes)}; }
+inline Vec multiply(Vec a, Vec b) { return {_mm512_mul_ps(a.lanes, b.lanes)}; }
+inline Vec divide(Vec a, Vec b) { return {_mm512_div_ps(a.lanes, b.lanes)}; }
+inline Vec multiply_add(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.lanes, b.lanes, c.lanes)}; }
+inline Vec largest(Vec a, Vec b) { return {_mm512_max_ps(a.lanes, b.lanes)}; }
+inline Vec least(Vec a, Vec b) { return {_mm512_min_ps(a.lanes, b.lanes)}; }
+inline Vec magnitude(Vec a) { return {_mm512_abs_ps(a.lanes)}; }
+// a where x is at least limit, 0 elsewhere.
+inline Vec keep_from(Vec x, float limit, Vec a) {
+    return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.lanes, _mm512_set1_ps(limit), _CMP_GE_OQ), a.lanes)};
+}
+// 2 to the power of the whole number in the lowest bits of a.
+inline Vec power_of_two(Vec a) {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(a.lanes), 23);
+    return {_mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3f800000)))};
+}
+inline Vec load_bf16(const uint16_t *from) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+inline void store_bf16(uint16_t *to, Vec a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.lanes)));
+}
+// Lanes scaled to whole numbers, as int8 plus 128.
+inline void store_offset_int8(uint8_t *to, Vec a) {
+    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(a.lanes), _mm512_set1_epi32(128));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(whole));
+}
+
+inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
+
+// One step of f32 weights: sums += weight * word.
+struct F32Steps {
+    using Weights = __m512;
+    static Weights read(const uint8_t *step) { return _mm512_loadu_ps(step); }
+    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
+        const __m512 input = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*word)));
+        return {_mm512_fmadd_ps(input, weights, sums.lanes)};
+    }
+};
+
+// One step of bf16 weights: two products per lane, in the order of the instruction.
+struct Bf16Steps {
+    using Weights = __m512i;
+    static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
+    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
+        const __m512i input = _mm512_set1_epi32(static_cast<int>(*word));
+        return {_mm512_dpbf16_ps(sums.lanes, reinterpret_cast<__m512bh>(input), reinterpret_cast<__m512bh>(weights))};
+    }
+};
+
+// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side, so activations
+// come plus 128, and 128 times the weights is summed up beside and taken off.
+struct Int8Steps {
+    using Weights = __m512i;
+    using Sums = __m512i;
+    static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
+    static Sums none() { return _mm512_setzero_si512(); }
+    static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
+        return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(static_cast<int>(*word)), weights);
+    }
+    static Sums surplus(Sums sums, Weights weights) {
+        return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(static_cast<int>(0x80808080u)), weights);
+    }
+    static Vec value(Sums sums, Sums surplus) { return {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums, surplus))}; }
+};
+
+// Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,
+// but up to 16 tokens it reads weights once.
+constexpr int kMostTokens = 16;
+constexpr int kMostTokensOfMany = 14;
+constexpr int panels_at_once(int tokens) { return tokens <= 14 ? 2 : 1; }
+// Sums of values: queries times registers of a head.
+constexpr int kValueQueries = 6;
+constexpr int kValueColumns = 4;

@@ -1,0 +1,173 @@
+// Sixteen floats and dot products in plain C++. For kernels_portable.cpp only, inside its unnamed namespace.
+
+struct Vec {
+    float lanes[16];
+};
+
+#define PARADRAFT_LANES for (int i = 0; i < 16; ++i)
+
+inline float product_sum(float a, float b, float c) {
+#ifdef __FP_FAST_FMAF
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;  // two roundings: without the instruction a fused one takes a hundred times as long
+#endif
+}
+inline Vec zero() { return {}; }
+inline Vec set(float value) {
+    Vec a;
+    PARADRAFT_LANES a.lanes[i] = value;
+    return a;
+}
+inline Vec load(const float *from) {
+    Vec a;
+    PARADRAFT_LANES a.lanes[i] = from[i];
+    return a;
+}
+inline void store(float *to, const Vec &a) { PARADRAFT_LANES to[i] = a.lanes[i]; }
+inline Vec load_part(const float *from, int64_t count) {
+    Vec a = {};
+    for (int64_t i = 0; i < count; ++i) a.lanes[i] = from[i];
+    return a;
+}
+inline void store_part(float *to, const Vec &a, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] = a.lanes[i];
+}
+inline Vec add(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] += b.lanes[i];
+    return a;
+}
+inline Vec subtract(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] -= b.lanes[i];
+    return a;
+}
+inline Vec multiply(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] *= b.lanes[i];
+    return a;
+}
+inline Vec divide(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] /= b.lanes[i];
+    return a;
+}
+inline Vec multiply_add(const Vec &a, const Vec &b, Vec c) {
+    PARADRAFT_LANES c.lanes[i] = product_sum(a.lanes[i], b.lanes[i], c.lanes[i]);
+    return c;
+}
+inline Vec largest(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] = a.lanes[i] > b.lanes[i] ? a.lanes[i] : b.lanes[i];
+    return a;
+}
+inline Vec least(Vec a, const Vec &b) {
+    PARADRAFT_LANES a.lanes[i] = a.lanes[i] < b.lanes[i] ? a.lanes[i] : b.lanes[i];
+    return a;
+}
+inline uint32_t bits_of(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline float float_of(uint32_t bits) {
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline Vec magnitude(Vec a) {
+    PARADRAFT_LANES a.lanes[i] = float_of(bits_of(a.lanes[i]) & 0x7fffffffu);
+    return a;
+}
+// a where x is at least limit, 0 elsewhere.
+inline Vec keep_from(const Vec &x, float limit, Vec a) {
+    PARADRAFT_LANES a.lanes[i] = x.lanes[i] >= limit ? a.lanes[i] : 0.0f;
+    return a;
+}
+// 2 to the power of the whole number in the lowest bits of a.
+inline Vec power_of_two(Vec a) {
+    PARADRAFT_LANES a.lanes[i] = float_of((bits_of(a.lanes[i]) << 23) + 0x3f800000u);
+    return a;
+}
+inline Vec load_bf16(const uint16_t *from) {
+    Vec a;
+    PARADRAFT_LANES a.lanes[i] = float_of(static_cast<uint32_t>(from[i]) << 16);
+    return a;
+}
+// Round to nearest, ties to even; what is not a number stays so.
+inline void store_bf16(uint16_t *to, const Vec &a) {
+    PARADRAFT_LANES {
+        const uint32_t bits = bits_of(a.lanes[i]);
+        const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+        to[i] = static_cast<uint16_t>((a.lanes[i] != a.lanes[i] ? bits | 0x00400000u : rounded) >> 16);
+    }
+}
+// Lanes scaled to whole numbers, as int8 plus 128. Adding 1.5 * 2^23 rounds to nearest, ties to even.
+inline void store_offset_int8(uint8_t *to, const Vec &a) {
+    PARADRAFT_LANES to[i] = static_cast<uint8_t>(bits_of(a.lanes[i] + 12582912.0f) + 128u);
+}
+
+inline void prefetch(const uint8_t *) {}
+
+// One step of f32 weights: sums += weight * word.
+struct F32Steps {
+    using Weights = Vec;
+    static Weights read(const uint8_t *step) { return load(reinterpret_cast<const float *>(step)); }
+    static Vec sum(Vec sums, const Weights &weights, const uint32_t *word) {
+        const float input = float_of(*word);
+        PARADRAFT_LANES sums.lanes[i] = product_sum(input, weights.lanes[i], sums.lanes[i]);
+        return sums;
+    }
+};
+
+// One step of bf16 weights, widened: the even input's product, then the odd one's.
+struct Bf16Steps {
+    struct Weights {
+        Vec even, odd;
+    };
+    static Weights read(const uint8_t *step) {
+        Weights weights;
+        const uint32_t *pairs = reinterpret_cast<const uint32_t *>(step);
+        PARADRAFT_LANES {
+            weights.even.lanes[i] = float_of(pairs[i] << 16);
+            weights.odd.lanes[i] = float_of(pairs[i] & 0xffff0000u);
+        }
+        return weights;
+    }
+    static Vec sum(Vec sums, const Weights &weights, const uint32_t *word) {
+        const float even = float_of(*word << 16), odd = float_of(*word & 0xffff0000u);
+        PARADRAFT_LANES sums.lanes[i] = product_sum(even, weights.even.lanes[i], sums.lanes[i]);
+        PARADRAFT_LANES sums.lanes[i] = product_sum(odd, weights.odd.lanes[i], sums.lanes[i]);
+        return sums;
+    }
+};
+
+// One step of int8 weights: four products per lane, exact.
+struct Int8Steps {
+    struct Weights {
+        int8_t values[64];
+    };
+    struct Sums {
+        int32_t lanes[16];
+    };
+    static Weights read(const uint8_t *step) {
+        Weights weights;
+        __builtin_memcpy(weights.values, step, sizeof weights.values);
+        return weights;
+    }
+    static Sums none() { return {}; }
+    static Sums sum(Sums sums, const Weights &weights, const uint32_t *word) {
+        int32_t inputs[4];
+        for (int k = 0; k < 4; ++k) inputs[k] = static_cast<int32_t>((*word >> (8 * k)) & 0xffu) - 128;
+        PARADRAFT_LANES for (int k = 0; k < 4; ++k) sums.lanes[i] += inputs[k] * weights.values[4 * i + k];
+        return sums;
+    }
+    static Sums surplus(Sums sums, const Weights &) { return sums; }
+    static Vec value(const Sums &sums, const Sums &) {
+        Vec a;
+        PARADRAFT_LANES a.lanes[i] = static_cast<float>(sums.lanes[i]);
+        return a;
+    }
+};
+
+constexpr int kMostTokens = 2;
+constexpr int kMostTokensOfMany = 2;
+constexpr int panels_at_once(int) { return 1; }
+constexpr int kValueQueries = 1;
+constexpr int kValueColumns = 2;
