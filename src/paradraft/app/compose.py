@@ -10,7 +10,7 @@ from pathlib import Path
 from paradraft.app.config import AUTO, Config
 from paradraft.app.defaults import settled
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
-from paradraft.app.networks import fit_networks, needs_of, open_networks
+from paradraft.app.opened import fit_networks, needs_of, open_networks
 from paradraft.app.running import running_of
 from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
@@ -19,7 +19,7 @@ from paradraft.drafters.guard import GuardedDrafter
 from paradraft.engine.engine import Engine, EngineOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
-from paradraft.models.threads import use_threads
+from paradraft.models.threads import limit_torch
 from paradraft.scheduling.calibration import Calibration, read_calibration
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.rules import make_rule
@@ -42,7 +42,6 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
     Raises ConfigError, ModelError or AlignmentError; whatever was loaded by then is freed.
     """
     config = settled(config)
-    use_threads(config.threads)
     rule = make_rule(config.rule, alpha=config.alpha)
     opened = open_networks(drafter_names(config), config) if custom is None else {}
     selector = open_selector(config, rule)
@@ -65,6 +64,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         if selector is not None:
             shaped, nodes = select_positions(drafting.drafter, selector, config)
             drafting = replace(drafting, drafter=shaped, nodes=nodes)
+        limit_torch(config.threads)
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule)),
             model=model,

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from paradraft.app.config import AUTO, Config
 from paradraft.app.guessers import COMBINING, LOOKUPS, TABLE, build_combined, build_table_drafter, folder_names
-from paradraft.app.networks import Opened, build_network_drafter
+from paradraft.app.opened import build_network_drafter
 from paradraft.app.running import running_of
 from paradraft.core.errors import ConfigError, ModelError
 from paradraft.core.ports import Drafter, LayeredTarget
@@ -23,6 +24,9 @@ from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
+
+if TYPE_CHECKING:
+    from paradraft.app.networks import Opened
 
 # One line for each method that needs no weights of its own.
 METHODS: Mapping[str, Callable[[Config], Drafter]] = MappingProxyType(
@@ -56,7 +60,7 @@ def build_drafter(config: Config, target: LoadedModel, rule: Rule, loaded: ExitS
     Raises ConfigError for a combination that cannot work, ModelError and AlignmentError for a draft model.
     """
     if config.drafter in opened:
-        network = build_network_drafter(opened[config.drafter], config, target, rule, loaded)
+        network = build_network_drafter(config.drafter, opened, config, target, rule, loaded)
         return Drafting(drafter=network, gamma=config.gamma, nodes=config.draft_nodes or config.gamma)
     if config.drafter in COMBINING:
         combined, nodes = build_combined(config, target, rule, loaded, opened)

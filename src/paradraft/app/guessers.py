@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from paradraft.app.config import MERGED, NO_TABLE, Config
-from paradraft.app.networks import Opened, build_network_drafter
+from paradraft.app.opened import build_network_drafter
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.core.ports import Drafter
 from paradraft.drafters.guesses import GuessingDrafter
@@ -25,6 +26,9 @@ from paradraft.models.load import LoadedModel
 from paradraft.nets.folder.facts import tokenizer_digest
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
+
+if TYPE_CHECKING:
+    from paradraft.app.networks import Opened
 
 TABLE, LADDER = "table", "ladder"
 COMBINING = (MERGED, LADDER)
@@ -88,7 +92,7 @@ def _source(
     if name == TABLE:
         return build_table_drafter(config, target)
     if name in opened:
-        return build_network_drafter(opened[name], config, target, rule, loaded)
+        return build_network_drafter(name, opened, config, target, rule, loaded)
     raise ConfigError(
         f"draft_sources names {name!r}, which is no source of guesses.",
         remedy=f"Use {', '.join([*LOOKUPS, TABLE])}, or a folder with a drafting network.",

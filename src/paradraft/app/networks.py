@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 from paradraft.app.config import Config
 from paradraft.core.errors import AlignmentError, ConfigError
-from paradraft.core.ports import Needs
 from paradraft.drafters.neural.drafter import NeuralDrafter
 from paradraft.drafters.neural.options import NeuralOptions
 from paradraft.kv.pages import PageCache
@@ -22,7 +21,7 @@ from paradraft.verify.tree import Shape
 Opened = Mapping[str, LoadedNet]  # by the name that the configuration calls it
 
 
-def open_networks(names: Iterable[str], config: Config) -> Opened:
+def open_folders(names: Iterable[str], config: Config) -> Opened:
     """Read the drafter folders among these drafters' names and return them.
 
     Raises ModelError for a folder that cannot be used, AlignmentError for taps that the target does not have.
@@ -35,26 +34,18 @@ def open_networks(names: Iterable[str], config: Config) -> Opened:
     return opened
 
 
-def needs_of(opened: Opened) -> Needs:
-    """Return what the target has to record for all of them together."""
-    layers = {layer for net in opened.values() for layer in net.config.tap_layers}
-    return Needs(sources=(), hidden_layers=tuple(sorted(layers)))
-
-
-def fit_networks(opened: Opened, target: LoadedModel) -> tuple[Opened, tuple[str, ...]]:
+def fit_folders(opened: Opened, target: LoadedModel) -> tuple[Opened, tuple[str, ...]]:
     """Return the drafters as this target can use them, and what is worth a word to the user.
 
     Raises AlignmentError with the reason for one that was made for another target.
     """
-    if not opened:
-        return opened, ()
     facts = facts_of(target)
     fitted = {name: net.for_target(facts) for name, net in opened.items()}
     notes = [note for _, each in fitted.values() for note in each]
     return {name: net for name, (net, _) in fitted.items()}, tuple(dict.fromkeys(notes))
 
 
-def build_network_drafter(
+def serve_folder(
     fitted: LoadedNet, config: Config, target: LoadedModel, rule: Rule, resources: ExitStack
 ) -> NeuralDrafter:
     """Return a drafter over a folder that fits the target; its memory is freed by `resources`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from paradraft.core.cores import usable_cores
 
@@ -13,6 +14,12 @@ def thread_count(count: int | None) -> int:
     if count is not None:
         return count
     return int(stated) if stated.isdecimal() and int(stated) > 0 else usable_cores()
+
+
+def limit_torch(count: int | None) -> None:
+    """Do as use_threads where torch is in use; a process that does without it keeps doing so."""
+    if "torch" in sys.modules:
+        use_threads(count)
 
 
 def use_threads(count: int | None) -> None:

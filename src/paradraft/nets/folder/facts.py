@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from paradraft.core.errors import ModelError
 from paradraft.core.ports import Tokenizer
@@ -14,6 +13,9 @@ from paradraft.models.decoder_names import EMBEDDING
 from paradraft.models.load import LoadedModel
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.nets.folder.card import TargetFacts
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def facts_of(model: LoadedModel) -> TargetFacts:
