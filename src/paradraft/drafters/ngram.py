@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
-from paradraft.core.ports import Needs, Scores
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.coupling import coupling_of
-from paradraft.drafters.draft import Draft, price_of, proposal_of
-from paradraft.drafters.growth import Budget, grow
+from paradraft.core.ports import Needs
+from paradraft.core.records import Batch, Plan
 from paradraft.drafters.guesses import Guesses, State
+from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
 from paradraft.drafters.occurrences import TokenIndex
-from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.rows import RowStates
 from paradraft.drafters.trust import Trust
 
 # How often the next token is right after a match of 1, 2, ... tokens: greedy answers of SmolLM2-135M-Instruct to
@@ -30,12 +27,10 @@ class _Row:
     trust: Trust = field(default_factory=Trust)
 
 
-class NgramDrafter:
+class NgramDrafter(LookupDrafter[_Row]):
     """Copies what followed the most recent occurrence of the last max_match .. min_match tokens.
 
-    A draft ends where another token would cost more than it is expected to bring, at `node_cost` of a plain pass
-    for each; 0 drafts all the plan allows. A row's last max_row_tokens tokens are searched. is_coupled: the rule is the
-    coupled one, so that rows with a temperature draft along its noise.
+    A row's last max_row_tokens tokens are searched. node_cost, is_coupled: see Growth.
     """
 
     needs = Needs(sources=("ngram",), weighs_nodes=True)
@@ -55,40 +50,13 @@ class NgramDrafter:
                 remedy=f"Use 1 <= min_match <= max_match <= {len(HIT_RATES)}.",
             )
         orders = range(min_match, max_match + 1)
-        self._node_cost = node_cost
-        self._is_coupled = is_coupled
-        self._rows = RowStates(lambda _batch, _index: _Row(TokenIndex(orders=orders, max_tokens=max_row_tokens)))
+        super().__init__(
+            RowStates(lambda _batch, _index: _Row(TokenIndex(orders=orders, max_tokens=max_row_tokens))),
+            Growth(node_cost=node_cost, is_coupled=is_coupled),
+        )
 
-    def propose(self, batch: Batch, plan: Plan) -> Proposal:
-        """Return a path for each row whose last tokens occurred before."""
-        guesses = self.guesses(batch, plan)
-        return proposal_of([self._draft(batch, plan, index, found) for index, found in enumerate(guesses)])
-
-    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
-        """Return the continuation of each row's last occurrence."""
-        return [self._guesses(batch, plan, index) for index in range(batch.num_rows)]
-
-    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
-        """Learn how far the row's estimates can be trusted."""
-        for index in range(batch.num_rows):
-            if proposal.starts[index] < proposal.starts[index + 1]:
-                self._rows.of(batch, index).trust.learn(proposal, verdict, index)
-
-    def forget(self, rows: IntArray) -> None:
-        """Drop the rows' texts."""
-        self._rows.forget(rows)
-
-    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
-        if guesses is None:
-            return Draft()
-        budget = Budget(int(plan.num_nodes[index]), int(plan.depth[index]), 1, price_of(plan, self._node_cost))
-        noise = coupling_of(batch, index) if self._is_coupled else None
-        return grow(guesses, budget, noise, trust=self._rows.of(batch, index).trust.use())
-
-    def _guesses(self, batch: Batch, plan: Plan, index: int) -> Guesses | None:
-        if not is_drafting(batch, index):
-            return None
-        row = self._rows.of(batch, index)
+    def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
+        """Return the continuation of the last occurrence."""
         row.index.follow(batch.history[index])
         depth = int(plan.depth[index])
         found = row.index.find(row.index.recent(len(HIT_RATES)), 1, depth) if depth and plan.num_nodes[index] else []

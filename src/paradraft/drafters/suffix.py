@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paradraft.core.arrays import IntArray, ints, join
-from paradraft.core.errors import ConfigError
-from paradraft.core.ports import Needs, Scores
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.coupling import coupling_of
-from paradraft.drafters.draft import Draft, price_of, proposal_of
-from paradraft.drafters.growth import Budget, grow
+from paradraft.core.ports import Needs
+from paradraft.core.records import Batch, Plan, Verdict
 from paradraft.drafters.guesses import Guesses
+from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
 from paradraft.drafters.occurrences import TokenIndex
-from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.rows import RowStates
 from paradraft.drafters.shared import SharedTexts
 from paradraft.drafters.trust import Trust
 from paradraft.drafters.voter_guesses import TextVoters, VoterGuesses
@@ -47,13 +44,11 @@ class _Row:
         return join([self.index.recent(count)[::-1], self.tail])
 
 
-class SuffixDrafter:
+class SuffixDrafter(LookupDrafter[_Row]):
     """Lets earlier occurrences of the row's last tokens vote on what comes next.
 
-    `width` children per node make a tree, 1 a chain. A draft ends where another node would cost more than it is
-    expected to bring, at the plan's price or at `node_cost` of a plain pass each (0: drafts all it may). shared_tokens
-    bounds the finished answers kept over all tenants (about 52 bytes each), 0 keeps none; a row's last max_row_tokens
-    are read. is_coupled: the rule is the coupled one, so that rows with a temperature draft along its noise.
+    shared_tokens bounds the finished answers kept over all tenants (about 52 bytes each), 0 keeps none; a row's last
+    max_row_tokens are read. width, node_cost, is_coupled: see Growth.
     """
 
     needs = Needs(sources=("suffix", "shared"), weighs_nodes=True)
@@ -67,36 +62,28 @@ class SuffixDrafter:
         max_row_tokens: int = 32768,
         is_coupled: bool = False,
     ) -> None:
-        if width < 1:
-            raise ConfigError(f"width={width} leaves no draft.", remedy="Use 1 for chains, more for trees.")
+        super().__init__(
+            RowStates(self._new_row, self._publish), Growth(width=width, node_cost=node_cost, is_coupled=is_coupled)
+        )
         self.shared = SharedTexts(orders=ORDERS, max_tokens=shared_tokens)
-        self._width = width
-        self._node_cost = node_cost
-        self._is_coupled = is_coupled
         self._max_row_tokens = max_row_tokens
-        self._rows = RowStates(self._new_row, self._publish)
 
-    def propose(self, batch: Batch, plan: Plan) -> Proposal:
-        """Return a draft for each row whose last token occurred before."""
-        guesses = self.guesses(batch, plan)
-        return proposal_of([self._draft(batch, plan, index, found) for index, found in enumerate(guesses)])
+    def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
+        """Return the votes of the row's own text and of the shared ones."""
+        row.index.follow(batch.history[index])
+        row.tail = ints([])
+        if not plan.num_nodes[index]:
+            return None
+        voters = [TextVoters(OWN, row.index, MAX_VOTERS)]
+        others = self.shared.of(row.tenant)
+        if others is not None:
+            voters.append(TextVoters(SHARED, others, MAX_VOTERS))
+        return VoterGuesses(voters, row.index.recent(MAX_MATCH), depth=int(plan.depth[index]))
 
-    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
-        """Return the votes of each row's own text and of the shared ones."""
-        return [self._guesses(batch, plan, index) for index in range(batch.num_rows)]
-
-    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
-        """Learn how far the row's estimates can be trusted, and keep its last tokens in case it ends here."""
-        for index in range(batch.num_rows):
-            if is_drafting(batch, index):
-                row = self._rows.of(batch, index)
-                row.index.follow(batch.history[index])
-                row.tail = verdict.tokens_of(index).copy()
-                row.trust.learn(proposal, verdict, index)
-
-    def forget(self, rows: IntArray) -> None:
-        """Drop the rows' texts; what they have produced joins the shared texts."""
-        self._rows.forget(rows)
+    def keep(self, row: _Row, batch: Batch, verdict: Verdict, index: int) -> None:
+        """Keep the row's last tokens: when it ends, what it has produced joins the shared texts."""
+        row.index.follow(batch.history[index])
+        row.tail = verdict.tokens_of(index).copy()
 
     def _new_row(self, batch: Batch, index: int) -> _Row:
         sampling = batch.sampling[index]
@@ -109,26 +96,3 @@ class SuffixDrafter:
 
     def _publish(self, row: _Row) -> None:
         self.shared.add(row.tenant, row.answer())
-
-    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
-        if guesses is None:
-            return Draft()
-        budget = Budget(
-            int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price_of(plan, self._node_cost)
-        )
-        noise = coupling_of(batch, index) if self._is_coupled else None
-        return grow(guesses, budget, noise, trust=self._rows.of(batch, index).trust.use())
-
-    def _guesses(self, batch: Batch, plan: Plan, index: int) -> Guesses | None:
-        if not is_drafting(batch, index):
-            return None
-        row = self._rows.of(batch, index)
-        row.index.follow(batch.history[index])
-        row.tail = ints([])
-        if not plan.num_nodes[index]:
-            return None
-        voters = [TextVoters(OWN, row.index, MAX_VOTERS)]
-        others = self.shared.of(row.tenant)
-        if others is not None:
-            voters.append(TextVoters(SHARED, others, MAX_VOTERS))
-        return VoterGuesses(voters, row.index.recent(MAX_MATCH), depth=int(plan.depth[index]))

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paradraft.core.arrays import IntArray, ints, join
-from paradraft.core.errors import ConfigError
-from paradraft.core.ports import Needs, Scores
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.coupling import coupling_of
-from paradraft.drafters.draft import Draft, price_of, proposal_of
-from paradraft.drafters.growth import Budget, grow
+from paradraft.core.ports import Needs
+from paradraft.core.records import Batch, Plan, Verdict
 from paradraft.drafters.guesses import Guesses, State
-from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
+from paradraft.drafters.rows import RowStates
 from paradraft.drafters.table.layout import Table
 from paradraft.drafters.table.lookup import TableLookup
 from paradraft.drafters.table.overlay import Overlay, TenantCounts
@@ -28,11 +25,11 @@ class _Row:
     trust: Trust = field(default_factory=Trust)
 
 
-class TableDrafter:
+class TableDrafter(LookupDrafter[_Row]):
     """Drafts what the target went on with after the row's last tokens, in the table and in its tenant's answers.
 
-    width: children per node, 1 for chains. node_cost: as for SuffixDrafter. max_learned: contexts that finished answers
-    may add over all tenants (about 300 bytes each), 0 to learn nothing. is_coupled: the rule is the coupled one.
+    max_learned: contexts that finished answers may add over all tenants (about 300 bytes each), 0 to learn nothing.
+    width, node_cost, is_coupled: see Growth.
     """
 
     def __init__(
@@ -44,58 +41,28 @@ class TableDrafter:
         max_learned: int = 200_000,
         is_coupled: bool = False,
     ) -> None:
-        if width < 1:
-            raise ConfigError(f"width={width} leaves no draft.", remedy="Use 1 for chains, more for trees.")
+        super().__init__(
+            RowStates(_new_row, self._publish), Growth(width=width, node_cost=node_cost, is_coupled=is_coupled)
+        )
         self.needs = Needs(sources=("table",), weighs_nodes=True, extra_bytes=table.num_bytes)
         self.lookup = TableLookup(table)
         self.learned = Overlay(lengths=self.lookup.lengths, max_contexts=max_learned)
-        self._width = width
-        self._node_cost = node_cost
-        self._is_coupled = is_coupled
-        self._rows = RowStates(_new_row, self._publish)
 
-    def propose(self, batch: Batch, plan: Plan) -> Proposal:
-        """Return a draft for each row whose last tokens are known."""
-        guesses = self.guesses(batch, plan)
-        return proposal_of([self._draft(batch, plan, index, found) for index, found in enumerate(guesses)])
-
-    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
-        """Return the counts behind each row's last tokens."""
-        return [self._guesses(batch, plan, index) for index in range(batch.num_rows)]
-
-    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
-        """Learn how far the row's estimates can be trusted, and keep its last tokens in case it ends here."""
-        for index in range(batch.num_rows):
-            if is_drafting(batch, index):
-                row = self._rows.of(batch, index)
-                row.known = batch.history[index]
-                row.tail = verdict.tokens_of(index).copy()
-                row.trust.learn(proposal, verdict, index)
-
-    def forget(self, rows: IntArray) -> None:
-        """Drop the rows; what they have produced is learned."""
-        self._rows.forget(rows)
-
-    def _publish(self, row: _Row) -> None:
-        self.learned.learn(row.tenant, join([row.known, row.tail]), row.answer_from)
-
-    def _guesses(self, batch: Batch, plan: Plan, index: int) -> Guesses | None:
-        if not is_drafting(batch, index):
-            return None
-        row = self._rows.of(batch, index)
+    def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
+        """Return the counts behind the row's last tokens."""
         row.known, row.tail = batch.history[index], ints([])
         if not plan.num_nodes[index]:
             return None
         context = tuple(batch.known(index)[-self.lookup.longest :][::-1].tolist()) if self.lookup.longest else ()
         return TableGuesses(self.lookup, self.learned.of(row.tenant), context)
 
-    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
-        if guesses is None:
-            return Draft()
-        price = price_of(plan, self._node_cost)
-        budget = Budget(int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price)
-        noise = coupling_of(batch, index) if self._is_coupled else None
-        return grow(guesses, budget, noise, trust=self._rows.of(batch, index).trust.use())
+    def keep(self, row: _Row, batch: Batch, verdict: Verdict, index: int) -> None:
+        """Keep the row's last tokens: when it ends, what it has produced is learned."""
+        row.known = batch.history[index]
+        row.tail = verdict.tokens_of(index).copy()
+
+    def _publish(self, row: _Row) -> None:
+        self.learned.learn(row.tenant, join([row.known, row.tail]), row.answer_from)
 
 
 class TableGuesses:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from paradraft.core.arrays import IntArray
-from paradraft.core.ports import Needs, Scores
-from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.coupling import coupling_of
-from paradraft.drafters.draft import Draft, price_of, proposal_of
-from paradraft.drafters.growth import Budget, grow
+from paradraft.core.ports import Needs
+from paradraft.core.records import Batch, Plan
 from paradraft.drafters.guesses import MAX_SHARES, Guesses, State
-from paradraft.drafters.rows import RowStates, is_drafting
+from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
+from paradraft.drafters.rows import RowStates
 from paradraft.drafters.trust import Trust
 
 LENGTHS = (1, 2, 3, 4, 6)
@@ -34,55 +31,28 @@ class _Row:
     trust: Trust = field(default_factory=Trust)
 
 
-class RecentDrafter:
+class RecentDrafter(LookupDrafter[_Row]):
     """Drafts from counts of each row's own text, prompt included; nothing of it is told to other rows.
 
     A row's last max_row_tokens are counted when it first appears; about 700 bytes for each token.
+    node_cost, is_coupled: see Growth.
     """
 
     needs = Needs(sources=("recent",), weighs_nodes=True)
 
     def __init__(self, *, node_cost: float | None = None, max_row_tokens: int = 4096, is_coupled: bool = False) -> None:
-        self._node_cost = node_cost
+        super().__init__(RowStates(lambda _batch, _index: _Row()), Growth(node_cost=node_cost, is_coupled=is_coupled))
         self._max_row_tokens = max_row_tokens
-        self._is_coupled = is_coupled
-        self._rows: RowStates[_Row] = RowStates(lambda _batch, _index: _Row())
 
-    def propose(self, batch: Batch, plan: Plan) -> Proposal:
-        """Return a chain for each row whose last tokens occurred before."""
-        guesses = self.guesses(batch, plan)
-        return proposal_of([self._draft(batch, plan, index, found) for index, found in enumerate(guesses)])
-
-    def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
-        """Return the counts behind each row's last tokens."""
-        return [self._guesses(batch, plan, index) for index in range(batch.num_rows)]
-
-    def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
-        """Learn how far the row's estimates can be trusted."""
-        for index in range(batch.num_rows):
-            if proposal.starts[index] < proposal.starts[index + 1]:
-                self._rows.of(batch, index).trust.learn(proposal, verdict, index)
-
-    def forget(self, rows: IntArray) -> None:
-        """Drop the rows' counts."""
-        self._rows.forget(rows)
-
-    def _guesses(self, batch: Batch, plan: Plan, index: int) -> Guesses | None:
-        if not is_drafting(batch, index) or not plan.num_nodes[index]:
+    def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
+        """Return the counts behind the row's last tokens."""
+        if not plan.num_nodes[index]:
             return None
-        row = self._rows.of(batch, index)
         history = batch.history[index]
         first = max(row.num_counted, len(history) - self._max_row_tokens, 0)
         _count(row.counts, history[max(first - LENGTHS[-1], 0) :].tolist(), min(first, LENGTHS[-1]))
         row.num_counted = len(history)
         return RecentGuesses(row.counts, tuple(history[-LENGTHS[-1] :][::-1].tolist()))
-
-    def _draft(self, batch: Batch, plan: Plan, index: int, guesses: Guesses | None) -> Draft:
-        if guesses is None:
-            return Draft()
-        budget = Budget(int(plan.num_nodes[index]), int(plan.depth[index]), 1, price_of(plan, self._node_cost))
-        noise = coupling_of(batch, index) if self._is_coupled else None
-        return grow(guesses, budget, noise, trust=self._rows.of(batch, index).trust.use())
 
 
 @dataclass(frozen=True, slots=True)
