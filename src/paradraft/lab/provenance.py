@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from paradraft.lab.machine import read_machine
+from paradraft.native.library import find_library
 
 _PACKAGES = ("paradraft", "torch", "transformers", "tokenizers", "safetensors", "numpy")
 _TELLING_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "amx_int8", "bf16", "i8mm")
@@ -58,12 +59,13 @@ def commit_of(folder: Path) -> str | None:
 
 
 def source_digest() -> str:
-    """Return the SHA-256 of the package's own modules: unlike a commit it knows of changes, and needs no clone."""
-    package = Path(__file__).parents[1]
+    """Return the SHA-256 of the package's modules and native core: it knows of changes, and needs no clone."""
+    package, core = Path(__file__).parents[1], find_library()
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package).as_posix()}\n".encode())
         digest.update(path.read_bytes())
+    digest.update(b"" if core is None else core.read_bytes())
     return digest.hexdigest()
 
 

@@ -8,8 +8,9 @@ import subprocess
 import pytest
 
 from paradraft.core.errors import ConfigError
+from paradraft.lab import provenance
 from paradraft.lab.files import write_whole
-from paradraft.lab.provenance import commit_of, gather
+from paradraft.lab.provenance import commit_of, gather, source_digest
 
 
 def test_provenance_names_versions_machine_and_the_command_as_it_can_be_typed():
@@ -34,6 +35,24 @@ def test_a_commit_with_changed_files_says_so(tmp_path):
     assert len(commit) == 40
     (tmp_path / "file").write_text("2")
     assert commit_of(tmp_path) == f"{commit}+changes"
+
+
+def test_the_digest_of_the_code_changes_with_a_module_and_with_the_native_core(tmp_path, monkeypatch):
+    core = tmp_path / "core.so"
+    core.write_bytes(b"one")
+    (tmp_path / "package" / "lab").mkdir(parents=True)
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package" / "lab" / "provenance.py"))
+    monkeypatch.setattr(provenance, "find_library", lambda: core)
+    seen = {source_digest()}
+    core.write_bytes(b"two")
+    seen.add(source_digest())
+    module = tmp_path / "package" / "module.py"
+    module.write_text("a = 1")
+    seen.add(source_digest())
+    module.write_text("a = 2")
+    seen.add(source_digest())
+    assert len(seen) == 4
+    assert source_digest() in seen
 
 
 def test_a_result_that_cannot_be_written_is_an_error_with_a_remedy(tmp_path):
