@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from paradraft.core.arrays import FloatArray
-from paradraft.core.errors import ModelError
+from paradraft.core.errors import ModelError, ProtocolError
 from paradraft.models.decoder_config import DecoderConfig
 from paradraft.models.decoder_names import (
     EMBEDDING,
@@ -108,8 +108,11 @@ class _Packer:
         parts = [_source(self._read(name)) for name in names]
         try:
             return pack(KINDS[self.dtype], parts, bias=bias)
-        except ModelError as error:
-            raise ModelError(f"{' + '.join(names)}: {error.problem}", remedy=error.remedy) from error
+        except ProtocolError as error:
+            raise ModelError(
+                f"{' + '.join(names)} in {self.dtype}: {error.problem}",
+                remedy="Restore the weight files from their source, or choose a wider dtype.",
+            ) from error
 
     def _read(self, name: str) -> StoredTensor:
         stored = self.weights[name]

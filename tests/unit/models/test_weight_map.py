@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from paradraft.core.errors import ModelError
-from paradraft.models.stored import StoredTensor
+from paradraft.models.stored import StoredTensor, narrow
 from paradraft.models.tensors import TensorMap, stored_of
 from paradraft.models.weight_map import WeightMap
 
@@ -65,3 +65,12 @@ def test_sixteen_bits_widen_exactly() -> None:
     np.testing.assert_array_equal(stored_of(tensor).floats(), tensor.float().numpy())
     half = tensor.to(torch.float16)
     np.testing.assert_array_equal(stored_of(half).floats(), half.float().numpy())
+
+
+def test_values_are_rounded_to_sixteen_bits_as_torch_rounds_them() -> None:
+    values = torch.cat(
+        [torch.randn(5000, generator=torch.Generator().manual_seed(2)), torch.tensor([0.0, -0.0, 3.4e38])]
+    )
+    ties = torch.tensor([0x3F808000, 0x3F818000, 0x3F808001], dtype=torch.int32).view(torch.float32)
+    both = torch.cat([values, ties])
+    np.testing.assert_array_equal(narrow(both.numpy()), stored_of(both.bfloat16()).values)
