@@ -1,7 +1,7 @@
-"""What one pass costs over M tokens, on the torch runner and in transformers, same weights, repeats interleaved.
+"""What one pass costs over M tokens, on the native core, on torch and in transformers, same weights, interleaved.
 
     python benchmarks/passes.py                     milliseconds by M at 256 tokens of context, and of whole prompts
-    python benchmarks/passes.py --dtype fp32 --repeats 15 --sizes 1,8
+    python benchmarks/passes.py --dtype fp32 --repeats 15 --sizes 1,8 --arms native,torch
 
 A pass over M tokens feeds one known token and a chain of M - 1 drafts; a prompt is fed from nothing and scored at its
 end. transformers runs eagerly with its default attention. Figures are medians, with the smallest in brackets.
@@ -24,18 +24,23 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from paradraft.core.arrays import ints, starts_of
+from paradraft.core.ports import Target
 from paradraft.core.records import Batch, Proposal, RowSampling
 from paradraft.core.sampling import SamplingParams
 from paradraft.lab.machine import read_bandwidth
 from paradraft.lab.provenance import gather
-from paradraft.models.checkpoint import find_model, open_checkpoint
+from paradraft.models.build import Build
+from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.device import DTYPES
-from paradraft.models.runner import TorchRunner
+from paradraft.models.native_target import build_native_target
+from paradraft.models.torch_target import build_torch_target
 
 PAGE_SIZE = 16
 NUM_PAGES = 128
 CONTEXT = 256
 CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.thread_time}
+ARMS = ("native", "torch", "transformers")
+Run = Callable[[], None]
 Timings = dict[str, list[float]]
 
 
@@ -55,61 +60,91 @@ def batch_of(tokens: np.ndarray, cached: int) -> Batch:
     )
 
 
-def our_pass(runner: TorchRunner, tokens: np.ndarray, size: int) -> Callable[[], None]:
-    batch = batch_of(tokens[: CONTEXT + 1], CONTEXT)
-    proposal = Proposal.chains([ints(tokens[CONTEXT + 1 : CONTEXT + size])])
-    return lambda: best_ids(runner, batch, proposal)
+class OurArm:
+    """A runner behind the target's port."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target.limits.runner
+        self._target = target
+
+    def a_pass(self, tokens: np.ndarray, size: int) -> Run:
+        """Return a pass over one known token and size - 1 drafts after CONTEXT tokens."""
+        self.a_prompt(tokens, CONTEXT)()
+        batch = batch_of(tokens[: CONTEXT + 1], CONTEXT)
+        return self._run(batch, Proposal.chains([ints(tokens[CONTEXT + 1 : CONTEXT + size])]))
+
+    def a_prompt(self, tokens: np.ndarray, length: int) -> Run:
+        """Return the feeding of a whole prompt."""
+        return self._run(batch_of(tokens[:length], 0), Proposal.empty(1))
+
+    def _run(self, batch: Batch, proposal: Proposal) -> Run:
+        def run() -> None:
+            self._target.submit(batch, proposal).wait().argmax()
+
+        return run
 
 
-def best_ids(runner: TorchRunner, batch: Batch, proposal: Proposal) -> None:
-    runner.submit(batch, proposal).wait().argmax()
+class TheirArm:
+    """transformers alone."""
 
+    name = "transformers, eager"
 
-def our_prompt(runner: TorchRunner, tokens: np.ndarray, length: int) -> Callable[[], None]:
-    batch = batch_of(tokens[:length], 0)
-    return lambda: best_ids(runner, batch, Proposal.empty(1))
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
 
-
-def their_pass(model: PreTrainedModel, tokens: np.ndarray, size: int) -> Callable[[], None]:
-    cache = DynamicCache(config=model.config)
-    with torch.inference_mode():
-        model(torch.tensor(tokens[None, :CONTEXT]), cache=cache)
-    fed = torch.tensor(tokens[None, CONTEXT : CONTEXT + size])
-
-    def run() -> None:
+    def a_pass(self, tokens: np.ndarray, size: int) -> Run:
+        """Return a pass over one known token and size - 1 drafts after CONTEXT tokens."""
+        cache = DynamicCache(config=self._model.config)
         with torch.inference_mode():
-            model(fed, cache=cache).logits.argmax(-1)
-            cache.crop(-size)
+            self._model(torch.tensor(tokens[None, :CONTEXT]), cache=cache)
+        fed = torch.tensor(tokens[None, CONTEXT : CONTEXT + size])
 
-    return run
+        def run() -> None:
+            with torch.inference_mode():
+                self._model(fed, cache=cache).logits.argmax(-1)
+                cache.crop(-size)
+
+        return run
+
+    def a_prompt(self, tokens: np.ndarray, length: int) -> Run:
+        """Return the feeding of a whole prompt."""
+        fed = torch.tensor(tokens[None, :length])
+
+        def run() -> None:
+            with torch.inference_mode():
+                cache = DynamicCache(config=self._model.config)
+                self._model(fed, cache=cache, logits_to_keep=1).logits.argmax(-1)
+
+        return run
 
 
-def their_prompt(model: PreTrainedModel, tokens: np.ndarray, length: int) -> Callable[[], None]:
-    fed = torch.tensor(tokens[None, :length])
+def open_arm(arm: str, checkpoint: Checkpoint, options: argparse.Namespace) -> OurArm | TheirArm:
+    if arm == "transformers":
+        return TheirArm(transformers_model(checkpoint, DTYPES[options.dtype]))
+    build = Build(
+        dtype=options.dtype,
+        device="cpu",
+        num_pages=NUM_PAGES,
+        page_size=PAGE_SIZE,
+        num_threads=options.threads,
+        needs=None,
+    )
+    return OurArm(build_native_target(checkpoint, build) if arm == "native" else build_torch_target(checkpoint, build))
 
-    def run() -> None:
-        with torch.inference_mode():
-            cache = DynamicCache(config=model.config)
-            model(fed, cache=cache, logits_to_keep=1).logits.argmax(-1)
 
-    return run
-
-
-def transformers_model(
-    config: Mapping[str, object], tensors: Mapping[str, torch.Tensor], dtype: torch.dtype
-) -> PreTrainedModel:
-    values = dict(config)
+def transformers_model(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
+    values, weights = dict(checkpoint.config), checkpoint.weights
     made = AutoModelForCausalLM.from_config(AutoConfig.for_model(str(values.pop("model_type")), **values), dtype=dtype)
-    made.load_state_dict({name: tensors[name].to(dtype) for name in tensors}, strict=False)
+    made.load_state_dict({name: weights[name].to(dtype) for name in weights}, strict=False)
     made.tie_weights()
     model: PreTrainedModel = made.eval()
     return model
 
 
-def measure(arms: Mapping[str, Callable[[], None]], repeats: int, clock: Callable[[], float]) -> Timings:
-    timings: Timings = {name: [] for name in arms}
+def measure(runs: Mapping[str, Run], repeats: int, clock: Callable[[], float]) -> Timings:
+    timings: Timings = {name: [] for name in runs}
     for repeat in range(repeats + 1):
-        for name, run in arms.items():
+        for name, run in runs.items():
             started = clock()
             run()
             if repeat:  # the first round warms up
@@ -117,20 +152,12 @@ def measure(arms: Mapping[str, Callable[[], None]], repeats: int, clock: Callabl
     return timings
 
 
-def report(label: str, timings: Timings) -> dict[str, float]:
-    ours, theirs = timings["ours"], timings["theirs"]
-    ratio = median(theirs) / median(ours)
-    print(
-        f"{label:>12}  {median(ours):8.2f} ({min(ours):7.2f})  {median(theirs):8.2f} ({min(theirs):7.2f})  "
-        f"{ratio:5.2f}x ({min(theirs) / min(ours):4.2f}x)",
-        flush=True,
-    )
+def report(label: str, timings: Timings) -> dict[str, dict[str, float]]:
+    cells = [f"{median(values):8.2f} ({min(values):7.2f})" for values in timings.values()]
+    print(f"{label:>12}  {'  '.join(cells)}", flush=True)
     return {
-        "ours_ms": round(median(ours), 3),
-        "ours_least_ms": round(min(ours), 3),
-        "theirs_ms": round(median(theirs), 3),
-        "theirs_least_ms": round(min(theirs), 3),
-        "ratio": round(ratio, 3),
+        name: {"median": round(median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
+        for name, values in timings.items()
     }
 
 
@@ -138,6 +165,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--dtype", default="bf16", choices=sorted(DTYPES))
+    parser.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     parser.add_argument("--sizes", default="1,2,4,8,12,16,32,256")
     parser.add_argument("--prompts", default="256,512")
     parser.add_argument("--repeats", type=int, default=15)
@@ -147,39 +175,38 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
+
+
 def main() -> None:
     options = parse_options()
     torch.set_num_threads(options.threads)
     bandwidth = read_bandwidth(options.threads) / 1e9
-    dtype, clock = DTYPES[options.dtype], CLOCKS[options.clock]
     checkpoint = open_checkpoint(find_model(options.model))
-    tensors = dict(checkpoint.weights)
-    runner = TorchRunner.build(
-        checkpoint.config, tensors, dtype=dtype, device=torch.device("cpu"), num_pages=NUM_PAGES, page_size=PAGE_SIZE
-    )
-    model = transformers_model(checkpoint.config, tensors, dtype)
-    tokens = np.random.default_rng(0).integers(100, runner.limits.vocab_size, 1024)
-    our_prompt(runner, tokens, CONTEXT)()
+    arms = {arm: open_arm(arm, checkpoint, options) for arm in options.arms.split(",")}
+    tokens = np.random.default_rng(0).integers(100, int(str(checkpoint.config["vocab_size"])), 1024)
     print(f"{options.model}, {options.dtype}, {options.threads} threads, memory read at {bandwidth:.0f} GB/s")
-    print(f"{runner.limits.runner}; {'ours, ms':>30}  {'transformers, ms':>18}")
-    figures = {}
-    for size in [int(text) for text in options.sizes.split(",") if text]:
-        arms = {"ours": our_pass(runner, tokens, size), "theirs": their_pass(model, tokens, size)}
-        figures[f"M={size}"] = report(f"M={size}", measure(arms, options.repeats, clock))
-    for length in [int(text) for text in options.prompts.split(",") if text]:
-        arms = {"ours": our_prompt(runner, tokens, length), "theirs": their_prompt(model, tokens, length)}
-        figures[f"prompt={length}"] = report(f"prompt {length}", measure(arms, options.repeats, clock))
+    print(f"{'':>12}  " + "  ".join(f"{arm + ', ms':>18}" for arm in arms))
+    figures, clock = {}, CLOCKS[options.clock]
+    for size in numbers(options.sizes):
+        runs = {name: arm.a_pass(tokens, size) for name, arm in arms.items()}
+        figures[f"M={size}"] = report(f"M={size}", measure(runs, options.repeats, clock))
+    for length in numbers(options.prompts):
+        runs = {name: arm.a_prompt(tokens, length) for name, arm in arms.items()}
+        figures[f"prompt={length}"] = report(f"prompt {length}", measure(runs, options.repeats, clock))
     if options.json:
-        options.json.write_text(json.dumps(content(options, figures, bandwidth, runner), indent=1), encoding="utf-8")
+        runners = {name: arm.name for name, arm in arms.items()}
+        options.json.write_text(json.dumps(content(options, figures, bandwidth, runners), indent=1), encoding="utf-8")
 
 
 def content(
-    options: argparse.Namespace, figures: Mapping[str, object], bandwidth: float, runner: TorchRunner
+    options: argparse.Namespace, figures: Mapping[str, object], bandwidth: float, runners: Mapping[str, str]
 ) -> dict[str, object]:
     settings = {name: value for name, value in vars(options).items() if name != "json"}
     provenance = gather(
         command=["python", *sys.argv],
-        model={"name": options.model, "runner": runner.limits.runner, "weight_bytes": runner.limits.weight_bytes},
+        model={"name": options.model, "runners": dict(runners)},
         dtype=options.dtype,
         settings=settings,
     )
