@@ -26,12 +26,14 @@ template <class Steps, int Q>
 void score_queries(const uint8_t *block, const uint32_t *words, int64_t stride, int64_t steps, float scale,
                    float *scores) {
     Vec sums[Q];
+#pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) sums[q] = zero();
     for (int64_t step = 0; step < steps; ++step, block += kStepBytes, words += stride) {
         const typename Steps::Weights keys = Steps::read(block);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sums[q] = Steps::sum(sums[q], keys, words + q);
     }
+#pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) store(scores + q * kScoreSpan, multiply(sums[q], set(scale)));
 }
 
@@ -164,8 +166,11 @@ template <bool IsBf16, int Q, int C>
 void add_values(const uint8_t *values, const int32_t *slots, int64_t count, const float *weights, int64_t padded,
                 int64_t column, float *sums) {
     Vec kept[Q][C];
-    for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) kept[q][c] = load(sums + q * padded + column + c * kPanel);
+    }
     for (int64_t key = 0; key < count; ++key) {
         Vec value[C];
 #pragma GCC unroll 4
@@ -177,8 +182,11 @@ void add_values(const uint8_t *values, const int32_t *slots, int64_t count, cons
             for (int c = 0; c < C; ++c) kept[q][c] = multiply_add(weight, value[c], kept[q][c]);
         }
     }
-    for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 8
+    for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) store(sums + q * padded + column + c * kPanel, kept[q][c]);
+    }
 }
 
 template <bool IsBf16, int Q>

@@ -67,10 +67,10 @@ void check_slots(const paradraft_pass &pass, int64_t num_slots, uint32_t *marks,
 }  // namespace
 
 void check_model(const paradraft_model &model, const paradraft_options &options) {
+    require(model.num_layers > 0, "num_layers", model.num_layers);
     require(model.vocab_size > 0, "vocab_size", model.vocab_size);
     require(model.hidden_size > 0, "hidden_size", model.hidden_size);
     require(model.intermediate_size > 0, "intermediate_size", model.intermediate_size);
-    require(model.num_layers > 0, "num_layers", model.num_layers);
     require(model.num_key_heads > 0, "num_key_heads", model.num_key_heads);
     require(model.num_heads > 0 && model.num_heads % model.num_key_heads == 0, "num_heads", model.num_heads);
     require(model.head_dim > 0 && model.head_dim % 2 == 0 && model.head_dim <= kMostHeadDim, "head_dim", model.head_dim);

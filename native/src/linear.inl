@@ -11,8 +11,11 @@ struct FloatTile {
     static void run(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *,
                     float *outputs) {
         Vec sums[M][P];
-        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
             for (int p = 0; p < P; ++p) sums[m][p] = zero();
+        }
         for (int64_t step = 0; step < task.steps; ++step, panel += kStepBytes, words += M) {
             typename Steps::Weights weights[P];
 #pragma GCC unroll 4
@@ -26,8 +29,11 @@ struct FloatTile {
                 for (int p = 0; p < P; ++p) sums[m][p] = Steps::sum(sums[m][p], weights[p], words + m);
             }
         }
-        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
             for (int p = 0; p < P; ++p) store(outputs + m * task.stride + p * kPanel, sums[m][p]);
+        }
     }
 };
 
@@ -41,9 +47,13 @@ struct Int8Tile {
         for (int64_t done = 0; done < task.steps; done += steps_of_group, scales += M) {
             const int64_t stop = done + steps_of_group < task.steps ? done + steps_of_group : task.steps;
             Int8Steps::Sums sums[M][P], surplus[P];
+#pragma GCC unroll 4
             for (int p = 0; p < P; ++p) surplus[p] = Int8Steps::none();
-            for (int m = 0; m < M; ++m)
+#pragma GCC unroll 16
+            for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
                 for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
+            }
             for (int64_t step = done; step < stop; ++step, next += kStepBytes, words += M) {
                 Int8Steps::Weights weights[P];
 #pragma GCC unroll 4

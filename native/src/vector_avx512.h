@@ -59,7 +59,7 @@ struct Bf16Steps {
     static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
     static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
         const __m512i input = _mm512_set1_epi32(static_cast<int>(*word));
-        return {_mm512_dpbf16_ps(sums.lanes, reinterpret_cast<__m512bh>(input), reinterpret_cast<__m512bh>(weights))};
+        return {_mm512_dpbf16_ps(sums.lanes, reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(input))};
     }
 };
 

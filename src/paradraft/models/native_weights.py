@@ -26,8 +26,8 @@ from paradraft.models.decoder_names import (
 )
 from paradraft.models.rope_frequencies import rope_frequencies
 from paradraft.models.stored import StoredTensor, Values, narrow
-from paradraft.native.executor import LayerWeights, ModelWeights
 from paradraft.native.packing import PackedMatrix, pack
+from paradraft.native.records import LayerWeights, ModelWeights
 
 KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16"})
 

@@ -18,7 +18,7 @@ from paradraft.native.structs import ErrorStruct, MatrixStruct
 # Kinds of packed weights by name. "int8" has one scale per output; its activations are quantised per token and group.
 KINDS: Mapping[str, int] = {"float32": 1, "bfloat16": 2, "int8": 4}
 # Kinds of sources by numpy dtype; bfloat16 comes as its bits.
-_SOURCES: Mapping[str, int] = {"float32": 1, "uint16": 2, "float16": 3}
+SOURCE_KINDS: Mapping[str, int] = {"float32": 1, "uint16": 2, "float16": 3}
 PANEL = 16  # outputs that are packed together
 ALIGNMENT = 64  # bytes
 
@@ -100,11 +100,11 @@ def pack(
 
 def _pack_part(kind: str, shape: tuple[int, int], first: int, part: Source, data: Bytes) -> None:
     source = np.ascontiguousarray(part)
-    source_kind = _SOURCES.get(source.dtype.name)
+    source_kind = SOURCE_KINDS.get(source.dtype.name)
     if source_kind is None or source.ndim != 2 or source.shape[1] != shape[1]:
         raise ModelError(
             f"A part of shape {list(source.shape)} in {source.dtype.name} cannot be packed beside {shape[1]} inputs.",
-            remedy=f"Give matrices of equal inputs in one of {', '.join(_SOURCES)}.",
+            remedy=f"Give matrices of equal inputs in one of {', '.join(SOURCE_KINDS)}.",
         )
     error = ErrorStruct()
     code = load_library().functions.paradraft_pack(

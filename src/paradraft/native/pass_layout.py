@@ -11,7 +11,7 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray, ints, join, starts_of
 from paradraft.core.records import Batch, Proposal
-from paradraft.native.executor import PassInput
+from paradraft.native.records import PassInput
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

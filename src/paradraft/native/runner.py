@@ -11,9 +11,10 @@ from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.pass_check import check_pass, check_taps
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
-from paradraft.native.executor import Executor, ModelWeights
+from paradraft.native.executor import Executor
 from paradraft.native.packing import PackedMatrix
 from paradraft.native.pass_layout import Taps, lay_out
+from paradraft.native.records import ModelWeights
 from paradraft.native.scores import ArrayScores, DoneTicket
 
 NO_NEEDS = Needs(sources=())
