@@ -269,7 +269,7 @@ inline void prepare_queries(const AttentionTask &task, uint32_t *words) {
     for (int64_t t = 0; t < task.num_tokens; ++t)
         for (int64_t h = 0; h < task.heads; ++h)
             prepare_line(task.cache_kind, task.queries + t * task.query_stride + h * task.head_dim, task.head_dim,
-                         words + t * task.heads + h, queries, nullptr, 0);
+                         words + t * task.heads + h, nullptr, queries);
 }
 
 void attend(const AttentionTask &task, const AttentionScratch &scratch) {

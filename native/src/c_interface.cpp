@@ -49,12 +49,12 @@ void check_packed(const paradraft_matrix *matrix) {
 void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const float *inputs, float *outputs,
                     const paradraft::KernelTable &kernels) {
     using namespace paradraft;
-    const int64_t steps = steps_of(matrix.kind, matrix.inputs), groups = scale_groups(matrix.kind, matrix.inputs);
+    const int64_t steps = steps_of(matrix.kind, matrix.inputs), factors_of_token = factors_of(matrix.kind, matrix.inputs);
     const int64_t panels = divide_up(matrix.outputs, kPanel), padded = panels * kPanel;
     Buffer<uint32_t> words;
-    Buffer<float> scales, sums;
+    Buffer<float> factors, sums;
     words.reserve(num_tokens * steps);
-    scales.reserve(num_tokens * groups);
+    factors.reserve(num_tokens * factors_of_token + kPanel);
     sums.reserve(num_tokens * padded);
     MultiplyTask task = {};
     task.tiling = kernels.tile(num_tokens);
@@ -62,15 +62,14 @@ void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const fl
         const int64_t start = task.tiling.start(tile), size = task.tiling.size(tile);
         for (int64_t i = 0; i < size; ++i)
             kernels.prepare(matrix.kind, inputs + (start + i) * matrix.inputs, matrix.inputs,
-                            words.data() + start * steps + i, size,
-                            groups == 0 ? nullptr : scales.data() + start * groups + i, size);
+                            words.data() + start * steps + i, factors.data() + start * factors_of_token + i, size);
     }
     task.panels = static_cast<const uint8_t *>(matrix.data);
     task.panel_bytes = panel_bytes(matrix.kind, matrix.inputs);
     task.panel_count = panels;
     task.steps = steps;
     task.words = words.data();
-    task.scales = groups == 0 ? nullptr : scales.data();
+    task.factors = factors_of_token == 0 ? nullptr : factors.data();
     task.inputs = matrix.inputs;
     task.stop_tile = task.tiling.count;
     task.outputs = sums.data();

@@ -67,13 +67,13 @@ void Engine::set_aside(const paradraft_pass &pass) {
     space_.cosines.reserve(tokens * model_.head_dim / 2);
     space_.sines.reserve(tokens * model_.head_dim / 2);
     space_.words.reserve(tokens * widest);
-    space_.scales.reserve(tokens * scale_groups(PARADRAFT_INT8, widest));
+    space_.factors.reserve(tokens * factors_of(PARADRAFT_INT8, widest));
     for (ThreadSpace &own : thread_spaces_) {
         own.line.reserve(round_up(widest, kPanel));
         own.block.reserve(kBlockTokens * kBlockOutputs);
         own.block_up.reserve(kBlockTokens * kBlockOutputs);
         own.words.reserve(kOwnWords);
-        own.scales.reserve(kOwnWords);
+        own.factors.reserve(2 * kOwnWords);
         own.attention.reserve(AttentionScratch::words_for(model_.head_dim));
     }
 }

@@ -21,7 +21,7 @@ struct Workspace {
     Buffer<float> gated;            // [T, F]
     Buffer<float> cosines, sines;   // [T, D/2]
     Buffer<uint32_t> words;         // prepared activations of all tokens
-    Buffer<float> scales;
+    Buffer<float> factors;
 };
 
 // What each thread has for itself.
@@ -29,7 +29,7 @@ struct ThreadSpace {
     Buffer<float> line;             // one line of any width
     Buffer<float> block, block_up;  // outputs of a stretch of panels
     Buffer<uint32_t> words;         // prepared activations of few tokens
-    Buffer<float> scales;
+    Buffer<float> factors;
     Buffer<uint32_t> attention;
 };
 

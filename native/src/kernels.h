@@ -16,7 +16,7 @@ struct MultiplyTask {
     int64_t panel_count;
     int64_t steps;
     const uint32_t *words;  // of all tokens, prepared
-    const float *scales;    // int8: of all tokens
+    const float *factors;   // int8: of all tokens
     int64_t inputs;
     Tiling tiling;
     int64_t first_tile, stop_tile;
@@ -79,9 +79,8 @@ struct KernelTable {
     void (*multiply_f32)(const MultiplyTask &task);
     void (*multiply_bf16)(const MultiplyTask &task);
     void (*multiply_int8)(const MultiplyTask &task);
-    // Turn a line into words of a kind, at strides in elements.
-    void (*prepare)(int32_t kind, const float *line, int64_t size, uint32_t *words, int64_t word_stride, float *scales,
-                    int64_t scale_stride);
+    // Turn a line into words of a kind and factors, both at a stride in elements: the tokens of its tile.
+    void (*prepare)(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride);
     // Divide a line by its root mean square and multiply by a weight; output may be the line.
     void (*rms_norm)(const float *line, const float *weight, int64_t size, float eps, float *output);
     // output = values + bias; bias may be null.

@@ -3,10 +3,12 @@
 // A packed matrix [outputs, inputs] is a row of panels of 16 outputs. A panel is a row of steps of 64 bytes: for each
 // of its 16 outputs one word of 32 bits, which holds 1 (f32), 2 (bf16) or 4 (int8) consecutive inputs. So a pass reads
 // weights front to back, and a step is one AVX512 register. Missing inputs and outputs are zeros. An int8 panel opens
-// with the scales of its outputs, 16 floats.
+// with the scales of its outputs, 16 floats; its weights are stored plus 128, as one side of the AVX512 instruction for
+// bytes is unsigned.
 //
-// Activations are prepared into the same words: for a tile of M tokens, step by step, M words. An int8 activation is
-// stored as its value plus 128; scales follow the same order, group by group.
+// Activations are prepared into the same words: for a tile of M tokens, step by step, M words. Int8 activations come
+// with factors: group by group, the scales of M tokens, then M whole numbers, 128 times the sum of a token's group,
+// which is what the stored weights are too much by.
 //
 // Keys lie like a panel: blocks of 16 slots, step by step, 16 words, so that 16 scores come out of one register.
 // Values lie slot by slot, each padded to a multiple of 16 elements.
@@ -37,8 +39,9 @@ constexpr int64_t panel_bytes(int32_t kind, int64_t inputs) {
     return steps_of(kind, inputs) * kStepBytes + (kind == PARADRAFT_INT8 ? kPanel * int64_t{sizeof(float)} : 0);
 }
 
-constexpr int64_t scale_groups(int32_t kind, int64_t inputs) {
-    return kind == PARADRAFT_INT8 ? divide_up(inputs, kInt8Group) : 0;
+// Factors per token.
+constexpr int64_t factors_of(int32_t kind, int64_t inputs) {
+    return kind == PARADRAFT_INT8 ? 2 * divide_up(inputs, kInt8Group) : 0;
 }
 
 // How the tokens of a pass are cut into tiles that a kernel takes at once: as even as possible.

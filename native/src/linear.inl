@@ -37,57 +37,66 @@ struct FloatTile {
     }
 };
 
+// Groups are chained in the outputs' own memory, which leaves the registers to the sums of a group.
 template <int M, int P>
 struct Int8Tile {
-    static void run(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *scales,
+    static void run(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *factors,
                     float *outputs) {
-        constexpr int64_t steps_of_group = kInt8Group / 4;
-        float totals[M][P][kPanel] = {};
         const uint8_t *next = panel + kPanel * sizeof(float);  // behind the scales of the outputs
-        for (int64_t done = 0; done < task.steps; done += steps_of_group, scales += M) {
-            const int64_t stop = done + steps_of_group < task.steps ? done + steps_of_group : task.steps;
-            Int8Steps::Sums sums[M][P], surplus[P];
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) surplus[p] = Int8Steps::none();
-#pragma GCC unroll 16
-            for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
-            }
-            for (int64_t step = done; step < stop; ++step, next += kStepBytes, words += M) {
-                Int8Steps::Weights weights[P];
-#pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) {
-                    prefetch(next + p * task.panel_bytes + kPrefetchBytes);
-                    weights[p] = Int8Steps::read(next + p * task.panel_bytes);
-                    surplus[p] = Int8Steps::surplus(surplus[p], weights[p]);
-                }
-#pragma GCC unroll 16
-                for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-                    for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::sum(sums[m][p], weights[p], words + m);
-                }
-            }
-#pragma GCC unroll 16
-            for (int m = 0; m < M; ++m) {
-                const Vec scale = set(scales[m]);
-#pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) {
-                    const Vec value = Int8Steps::value(sums[m][p], surplus[p]);
-                    store(totals[m][p], multiply_add(value, scale, load(totals[m][p])));
-                }
-            }
+        for (int m = 0; m < M; ++m)
+            for (int p = 0; p < P; ++p) store(outputs + m * task.stride + p * kPanel, zero());
+        for (int64_t done = 0; done < task.steps; done += kInt8Group / 4, factors += 2 * M) {
+            const int64_t rest = task.steps - done, steps = rest < kInt8Group / 4 ? rest : kInt8Group / 4;
+            add_group(task, next, words, factors, steps, outputs);
+            next += steps * kStepBytes;
+            words += steps * M;
         }
         for (int p = 0; p < P; ++p) {
             const Vec scale = load(reinterpret_cast<const float *>(panel + p * task.panel_bytes));
-            for (int m = 0; m < M; ++m)
-                store(outputs + m * task.stride + p * kPanel, multiply(load(totals[m][p]), scale));
+            for (int m = 0; m < M; ++m) {
+                float *output = outputs + m * task.stride + p * kPanel;
+                store(output, multiply(load(output), scale));
+            }
+        }
+    }
+
+    static void add_group(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *factors,
+                          int64_t steps, float *outputs) {
+        Int8Steps::Sums sums[M][P];
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
+        }
+        for (int64_t step = 0; step < steps; ++step, panel += kStepBytes, words += M) {
+            Int8Steps::Weights weights[P];
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) {
+                prefetch(panel + p * task.panel_bytes + kPrefetchBytes);
+                weights[p] = Int8Steps::read(panel + p * task.panel_bytes);
+            }
+#pragma GCC unroll 16
+            for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+                for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::sum(sums[m][p], weights[p], words + m);
+            }
+        }
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+            int32_t surplus;
+            __builtin_memcpy(&surplus, factors + M + m, sizeof surplus);
+            const Vec scale = set(factors[m]);
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) {
+                float *output = outputs + m * task.stride + p * kPanel;
+                store(output, multiply_add(Int8Steps::value(sums[m][p], surplus), scale, load(output)));
+            }
         }
     }
 };
 
 using TileFunction = void (*)(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words,
-                              const float *scales, float *outputs);
+                              const float *factors, float *outputs);
 
 struct TileFunctions {
     TileFunction single[kMostTokens + 1];
@@ -114,7 +123,7 @@ template <int M, int P>
 using Bf16Tile = FloatTile<Bf16Steps, M, P>;
 
 inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions) {
-    const int64_t groups = task.scales == nullptr ? 0 : divide_up(task.inputs, kInt8Group);
+    const int64_t factors_of_token = task.factors == nullptr ? 0 : factors_of(PARADRAFT_INT8, task.inputs);
     const int64_t first_token = task.tiling.start(task.first_tile);
     const int64_t most = task.tiling.size(task.first_tile);  // the first tile is the largest
     const int64_t stride = panels_at_once(static_cast<int>(most));
@@ -123,16 +132,16 @@ inline void multiply_panels(const MultiplyTask &task, const TileFunctions &funct
         for (int64_t tile = task.first_tile; tile < task.stop_tile; ++tile) {
             const int64_t token = task.tiling.start(tile), size = task.tiling.size(tile);
             const uint32_t *words = task.words + token * task.steps;
-            const float *scales = task.scales + token * groups;
+            const float *factors = task.factors + token * factors_of_token;
             float *outputs = task.outputs + (token - first_token) * task.stride + panel * kPanel;
             const uint8_t *weights = task.panels + panel * task.panel_bytes;
             if (is_whole && panels_at_once(static_cast<int>(size)) == stride) {
-                functions.several[size](task, weights, words, scales, outputs);
+                functions.several[size](task, weights, words, factors, outputs);
                 continue;
             }
             const int64_t rest = is_whole ? stride : task.panel_count - panel;
             for (int64_t p = 0; p < rest; ++p)
-                functions.single[size](task, weights + p * task.panel_bytes, words, scales, outputs + p * kPanel);
+                functions.single[size](task, weights + p * task.panel_bytes, words, factors, outputs + p * kPanel);
         }
     }
 }

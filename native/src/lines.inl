@@ -119,9 +119,8 @@ inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64
     });
 }
 
-inline void prepare_int8(const float *line, int64_t size, uint32_t *words, int64_t stride, float *scales,
-                         int64_t scale_stride) {
-    for (int64_t start = 0; start < size; start += kInt8Group) {
+inline void prepare_int8(const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride) {
+    for (int64_t start = 0; start < size; start += kInt8Group, factors += 2 * stride) {
         const int64_t length = size - start < kInt8Group ? size - start : kInt8Group;
         Vec most = zero();
         for_lanes(length, [&](int64_t i, int64_t count) {
@@ -129,32 +128,35 @@ inline void prepare_int8(const float *line, int64_t size, uint32_t *words, int64
         });
         const float limit = largest_lane(most);
         const Vec factor = set(limit > 0.0f ? 127.0f / limit : 0.0f);
-        scales[start / kInt8Group * scale_stride] = limit / 127.0f;
+        int32_t sum = 0;
         for_lanes(length, [&](int64_t i, int64_t count) {
             uint32_t quads[4];
-            uint8_t values[16];
-            store_offset_int8(values, multiply(load_lanes(line + start + i, count), factor));
+            int8_t values[16];
+            store_int8(values, multiply(load_lanes(line + start + i, count), factor));
+            for (int k = 0; k < 16; ++k) sum += values[k];
             __builtin_memcpy(quads, values, sizeof quads);
             const int64_t number = (count + 3) / 4;
             for (int64_t k = 0; k < number; ++k) words[((start + i) / 4 + k) * stride] = quads[k];
         });
+        const int32_t surplus = 128 * sum;
+        factors[0] = limit / 127.0f;
+        __builtin_memcpy(factors + stride, &surplus, sizeof surplus);
     }
 }
 
-void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words, int64_t word_stride, float *scales,
-                  int64_t scale_stride) {
+void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride) {
     if (kind == PARADRAFT_F32)
-        prepare_f32(line, size, words, word_stride);
+        prepare_f32(line, size, words, stride);
     else if (kind == PARADRAFT_BF16)
-        prepare_bf16(line, size, words, word_stride);
+        prepare_bf16(line, size, words, stride);
     else
-        prepare_int8(line, size, words, word_stride, scales, scale_stride);
+        prepare_int8(line, size, words, factors, stride);
 }
 
 void store_key(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache) {
     const int64_t steps = steps_of(kind, size);
     uint32_t *words = reinterpret_cast<uint32_t *>(cache) + slot / kPanel * steps * kPanel + slot % kPanel;
-    prepare_line(kind, line, size, words, kPanel, nullptr, 0);
+    prepare_line(kind, line, size, words, nullptr, kPanel);
 }
 
 void store_value(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache) {

@@ -55,10 +55,8 @@ void place_int8(const std::vector<float> &line, int64_t lane, uint8_t *panel) {
     const float scale = most / 127.0f, factor = most > 0.0f ? 127.0f / most : 0.0f;
     std::memcpy(panel + lane * 4, &scale, sizeof scale);
     uint8_t *steps = panel + kPanel * sizeof(float);
-    for (size_t k = 0; k < line.size(); ++k) {
-        const int8_t value = static_cast<int8_t>(std::nearbyint(line[k] * factor));
-        std::memcpy(steps + k / 4 * kStepBytes + lane * 4 + k % 4, &value, sizeof value);
-    }
+    for (size_t k = 0; k < line.size(); ++k)
+        steps[k / 4 * kStepBytes + lane * 4 + k % 4] = static_cast<uint8_t>(std::nearbyint(line[k] * factor) + 128.0f);
 }
 
 void place(int32_t kind, const std::vector<float> &line, int64_t lane, uint8_t *panel) {
@@ -134,9 +132,7 @@ void unpack_row(const paradraft_matrix &matrix, int64_t row, float *values) {
             std::memcpy(&bits, panel + k / 2 * kStepBytes + lane + k % 2 * 2, sizeof bits);
             values[k] = from_bf16(bits);
         } else {
-            int8_t value;
-            std::memcpy(&value, panel + k / 4 * kStepBytes + lane + k % 4, sizeof value);
-            values[k] = static_cast<float>(value) * scale;
+            values[k] = static_cast<float>(panel[k / 4 * kStepBytes + lane + k % 4] - 128) * scale;
         }
     }
 }

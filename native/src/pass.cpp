@@ -87,7 +87,7 @@ void Pass::tap(int thread, int64_t layer) {
 }
 
 void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
-                        uint32_t *words, float *scales) {
+                        uint32_t *words, float *factors) {
     const float *from = source.lines + (source.picks == nullptr ? line : source.picks[line]) * source.width;
     if (source.norm != nullptr) {
         float *normed = engine_.thread_spaces_[static_cast<size_t>(thread)].line.data();
@@ -98,9 +98,8 @@ void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Ti
     while (tiling.start(tile + 1) <= line) ++tile;
     while (tiling.start(tile) > line) --tile;
     const int64_t start = tiling.start(tile), size = tiling.size(tile), lane = line - start;
-    const int64_t groups = scale_groups(kind, source.width);
-    kernels_.prepare(kind, from, source.width, words + start * steps_of(kind, source.width) + lane, size,
-                     groups == 0 ? nullptr : scales + start * groups + lane, size);
+    kernels_.prepare(kind, from, source.width, words + start * steps_of(kind, source.width) + lane,
+                     factors + start * factors_of(kind, source.width) + lane, size);
 }
 
 Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
@@ -108,12 +107,12 @@ Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     const bool is_own = source.count * steps_of(kind, source.width) <= kOwnWords;
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
-    float *scales = is_own ? own.scales.data() : engine_.space_.scales.data();
+    float *factors = is_own ? own.factors.data() : engine_.space_.factors.data();
     const int64_t stride = is_own ? 1 : engine_.team_.size();
     for (int64_t line = is_own ? 0 : thread; line < source.count; line += stride)
-        prepare_line(thread, kind, source, tiling, line, words, scales);
+        prepare_line(thread, kind, source, tiling, line, words, factors);
     if (!is_own) engine_.team_.meet();
-    return {words, kind == PARADRAFT_INT8 ? scales : nullptr, tiling};
+    return {words, kind == PARADRAFT_INT8 ? factors : nullptr, tiling};
 }
 
 // Multiply piece by piece: finish(first line, lines, first output, outputs) finds a piece in the thread's blocks.
@@ -136,7 +135,7 @@ void Pass::multiply(const paradraft_matrix &matrix, const Prepared &prepared, co
         task.panel_count = std::min(piece, panels - first_panel);
         task.steps = steps_of(matrix.kind, matrix.inputs);
         task.words = prepared.words;
-        task.scales = prepared.scales;
+        task.factors = prepared.factors;
         task.inputs = matrix.inputs;
         task.tiling = prepared.tiling;
         task.first_tile = first_tile;

@@ -34,7 +34,7 @@ class Pass {
     };
     struct Prepared {
         const uint32_t *words;
-        const float *scales;
+        const float *factors;
         Tiling tiling;
     };
     enum class Sink { kStore, kAdd };
@@ -47,7 +47,7 @@ class Pass {
     void tap(int thread, int64_t layer);
     Prepared prepare(int thread, int32_t kind, const Source &source);
     void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
-                      uint32_t *words, float *scales);
+                      uint32_t *words, float *factors);
     template <class Finish>
     void multiply(const paradraft_matrix &matrix, const Prepared &prepared, const paradraft_matrix *second, int thread,
                   Finish finish);

@@ -64,13 +64,12 @@ inline void store_bf16(uint16_t *to, Vec a) {
     const __m256i packed = _mm256_packus_epi32(rounded_to_bf16(a.low), rounded_to_bf16(a.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm256_permute4x64_epi64(packed, 0xd8));
 }
-// Lanes scaled to whole numbers, as int8 plus 128.
-inline void store_offset_int8(uint8_t *to, Vec a) {
-    const __m256i offset = _mm256_set1_epi32(128);
+// Lanes rounded to whole numbers.
+inline void store_int8(int8_t *to, Vec a) {
     int32_t whole[16];
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole), _mm256_add_epi32(_mm256_cvtps_epi32(a.low), offset));
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole + 8), _mm256_add_epi32(_mm256_cvtps_epi32(a.high), offset));
-    for (int i = 0; i < 16; ++i) to[i] = static_cast<uint8_t>(whole[i]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole), _mm256_cvtps_epi32(a.low));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole + 8), _mm256_cvtps_epi32(a.high));
+    for (int i = 0; i < 16; ++i) to[i] = static_cast<int8_t>(whole[i]);
 }
 
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
@@ -108,26 +107,29 @@ struct Bf16Steps {
     }
 };
 
-// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side: the magnitude of
-// the activation, whose sign goes to the weight; magnitudes up to 127 keep its 16-bit sums of two below saturation.
+// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side and adds two products
+// in 16 bits, which stored weights would overflow. So weights are signed again, and the unsigned side is the magnitude of
+// the activation, whose sign goes to the weight: up to 127 each, that stays below 2^15.
 struct Int8Steps {
     struct Weights {
         __m256i low, high;
     };
     using Sums = Weights;
-    static Weights read(const uint8_t *step) { return {eight_words(step), eight_words(step + 32)}; }
+    static Weights read(const uint8_t *step) {
+        const __m256i offset = _mm256_set1_epi8(static_cast<char>(0x80));
+        return {_mm256_xor_si256(eight_words(step), offset), _mm256_xor_si256(eight_words(step + 32), offset)};
+    }
     static Sums none() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
     static __m256i products(__m256i input, __m256i weights) {
         const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(input), _mm256_sign_epi8(weights, input));
         return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
     }
     static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
-        const __m256i input = _mm256_set1_epi32(static_cast<int>(*word ^ 0x80808080u));
+        const __m256i input = _mm256_set1_epi32(static_cast<int>(*word));
         return {_mm256_add_epi32(sums.low, products(input, weights.low)),
                 _mm256_add_epi32(sums.high, products(input, weights.high))};
     }
-    static Sums surplus(Sums sums, Weights) { return sums; }
-    static Vec value(Sums sums, Sums) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
+    static Vec value(Sums sums, int32_t) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
 };
 
 // 16 registers hold the sums of four tokens and one panel.

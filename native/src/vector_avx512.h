@@ -35,10 +35,9 @@ inline Vec load_bf16(const uint16_t *from) {
 inline void store_bf16(uint16_t *to, Vec a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.lanes)));
 }
-// Lanes scaled to whole numbers, as int8 plus 128.
-inline void store_offset_int8(uint8_t *to, Vec a) {
-    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(a.lanes), _mm512_set1_epi32(128));
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(whole));
+// Lanes rounded to whole numbers.
+inline void store_int8(int8_t *to, Vec a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.lanes)));
 }
 
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
@@ -63,20 +62,20 @@ struct Bf16Steps {
     }
 };
 
-// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side, so activations
-// come plus 128, and 128 times the weights is summed up beside and taken off.
+// One step of int8 weights: four products per lane, exact, of the weights as they are stored.
 struct Int8Steps {
     using Weights = __m512i;
     using Sums = __m512i;
     static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
     static Sums none() { return _mm512_setzero_si512(); }
     static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
-        return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(static_cast<int>(*word)), weights);
+        // The intrinsic of GCC 12 copies the sums on every step and runs out of registers.
+        asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(*word));
+        return sums;
     }
-    static Sums surplus(Sums sums, Weights weights) {
-        return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(static_cast<int>(0x80808080u)), weights);
+    static Vec value(Sums sums, int32_t surplus) {
+        return {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums, _mm512_set1_epi32(surplus)))};
     }
-    static Vec value(Sums sums, Sums surplus) { return {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums, surplus))}; }
 };
 
 // Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,

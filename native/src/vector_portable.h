@@ -98,9 +98,9 @@ inline void store_bf16(uint16_t *to, const Vec &a) {
         to[i] = static_cast<uint16_t>((a.lanes[i] != a.lanes[i] ? bits | 0x00400000u : rounded) >> 16);
     }
 }
-// Lanes scaled to whole numbers, as int8 plus 128. Adding 1.5 * 2^23 rounds to nearest, ties to even.
-inline void store_offset_int8(uint8_t *to, const Vec &a) {
-    PARADRAFT_LANES to[i] = static_cast<uint8_t>(bits_of(a.lanes[i] + 12582912.0f) + 128u);
+// Lanes rounded to whole numbers. Adding 1.5 * 2^23 rounds to nearest, ties to even.
+inline void store_int8(int8_t *to, const Vec &a) {
+    PARADRAFT_LANES to[i] = static_cast<int8_t>(bits_of(a.lanes[i] + 12582912.0f) & 0xffu);
 }
 
 inline void prefetch(const uint8_t *) {}
@@ -141,25 +141,24 @@ struct Bf16Steps {
 // One step of int8 weights: four products per lane, exact.
 struct Int8Steps {
     struct Weights {
-        int8_t values[64];
+        int32_t values[64];
     };
     struct Sums {
         int32_t lanes[16];
     };
     static Weights read(const uint8_t *step) {
         Weights weights;
-        __builtin_memcpy(weights.values, step, sizeof weights.values);
+        for (int i = 0; i < 64; ++i) weights.values[i] = step[i] - 128;
         return weights;
     }
     static Sums none() { return {}; }
     static Sums sum(Sums sums, const Weights &weights, const uint32_t *word) {
         int32_t inputs[4];
-        for (int k = 0; k < 4; ++k) inputs[k] = static_cast<int32_t>((*word >> (8 * k)) & 0xffu) - 128;
+        for (int k = 0; k < 4; ++k) inputs[k] = static_cast<int8_t>((*word >> (8 * k)) & 0xffu);
         PARADRAFT_LANES for (int k = 0; k < 4; ++k) sums.lanes[i] += inputs[k] * weights.values[4 * i + k];
         return sums;
     }
-    static Sums surplus(Sums sums, const Weights &) { return sums; }
-    static Vec value(const Sums &sums, const Sums &) {
+    static Vec value(const Sums &sums, int32_t) {
         Vec a;
         PARADRAFT_LANES a.lanes[i] = static_cast<float>(sums.lanes[i]);
         return a;
