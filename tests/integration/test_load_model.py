@@ -23,6 +23,7 @@ from paradraft.models.tiny import byte_level_tokenizer, write_tiny_model
 from support.foreign_models import foreign_model
 from support.gguf_files import TINY, TINY_CONFIG, gguf_tensors, write_gguf
 from support.greedy import greedy
+from support.native import needs_native
 
 PROMPT = [5, 77, 130, 9, 200, 41, 8, 250, 99]
 
@@ -38,8 +39,9 @@ def folder(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "twin", "llama", 7, TINY_CONFIG)
 
 
-def load(source: Path, dtype: str = "fp32") -> LoadedModel:
-    return load_model(str(source), running=Running(dtype=dtype, device="cpu"), num_pages=8, page_size=16)
+def load(source: Path, dtype: str = "fp32", runner: str = "auto") -> LoadedModel:
+    running = Running(dtype=dtype, device="cpu", runner=runner)
+    return load_model(str(source), running=running, num_pages=8, page_size=16)
 
 
 def reference(folder: Path) -> list[int]:
@@ -86,15 +88,16 @@ FORMS: dict[str, Callable[[Path], Path]] = {
 }
 
 
+@pytest.mark.parametrize("runner", [pytest.param("native", marks=needs_native), "torch"])
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_every_form_of_a_model_gives_the_greedy_text_of_transformers(form: str, folder: Path) -> None:
+def test_every_form_of_a_model_gives_the_greedy_text_of_transformers(form: str, runner: str, folder: Path) -> None:
     expected = reference(folder)
     assert len(set(expected)) > 5
-    model = load(FORMS[form](folder))
+    model = load(FORMS[form](folder), runner=runner)
     assert greedy(model.target, PROMPT, 30) == expected
     assert model.tokenizer.encode("Hi!") == [token + 3 for token in _byte_ids(b"Hi!")]
     assert model.tokenizer.eos_ids == (2,)
-    assert model.target.limits.runner.startswith("torch")
+    assert runner in model.target.limits.runner
 
 
 def _byte_ids(text: bytes) -> list[int]:

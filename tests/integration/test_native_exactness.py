@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from paradraft import LLM, SamplingParams
+from paradraft.core.errors import ConfigError
 from paradraft.engine.results import GenerationResult, TokenLogprobs
 from paradraft.models.tiny import write_tiny_model
+from paradraft.native.library import LIBRARY_VARIABLE
 from support.native import needs_native
 
 PROMPTS = ["one two one two one two one", "Grüße, 漢字 🙂", "x", "the cat sat on the mat, the cat sat on the"]
@@ -110,3 +112,22 @@ def test_the_start_up_line_names_the_core(folder: Path) -> None:
     with LLM(str(folder), dtype="bf16", **OPTIONS) as llm:
         assert "the native core (" in llm.summary()
         assert "Not native" not in llm.summary()
+
+
+def test_the_start_up_line_says_why_torch_runs_a_model_that_was_left_to_us(folder: Path) -> None:
+    with LLM(str(folder), dtype="fp16", **{**OPTIONS, "runner": "auto"}) as llm:
+        assert llm.summary().endswith("Not native: it computes in fp32 and bf16, and dtype is fp16.")
+    with LLM(str(folder), dtype="fp16", **{**OPTIONS, "runner": "torch"}) as llm:
+        assert "Not native" not in llm.summary()
+
+
+def test_a_library_that_is_not_there_leaves_everything_to_torch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(tmp_path / "absent.so"))
+    with LLM(str(folder), dtype="fp32", **{**OPTIONS, "runner": "auto"}) as llm:
+        assert "on torch" in llm.summary()
+        assert "was not built" in llm.summary()
+        assert len(llm.generate("one", params_of(0.0))[0].choices[0].token_ids) == 40
+    with pytest.raises(ConfigError, match=r"runner='native' cannot serve .*was not built"):
+        LLM(str(folder), dtype="fp32", **OPTIONS)

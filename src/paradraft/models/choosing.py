@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paradraft.core.errors import ConfigError, ParadraftError
-from paradraft.models.build import AUTO, NATIVE, RUNNERS, TORCH
+from paradraft.models.build import NATIVE, RUNNERS, TORCH
 from paradraft.models.decoder_config import why_unsupported
 from paradraft.models.native_weights import KINDS
 from paradraft.native.library import load_library
@@ -21,8 +21,6 @@ def why_not_native(runner: str, config: Mapping[str, object], *, name: str, dtyp
         raise ConfigError(f"runner={runner!r} is not known.", remedy=f"Choose one of {', '.join(RUNNERS)}.")
     if runner == TORCH:
         return "runner is torch"
-    if runner == AUTO:
-        return "for now it runs where runner=native asks for it"
     reason = _obstacle(config, dtype, device)
     if reason is not None and runner == NATIVE:
         raise ConfigError(

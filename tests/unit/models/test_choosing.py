@@ -28,6 +28,24 @@ def test_every_family_of_the_decoder_can_run_on_the_native_core(family: str, dty
     assert why_not_native("native", tiny_config(family), name="tiny", dtype=dtype, device="cpu") is None
 
 
+@pytest.mark.parametrize("runner", ["auto", "native"])
+def test_the_native_core_is_taken_where_it_can_serve(runner: str) -> None:
+    assert choose(runner) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"), [({"dtype": "fp16"}, "dtype is fp16"), ({"hidden_act": "gelu"}, "hidden_act is 'gelu'")]
+)
+def test_auto_takes_torch_elsewhere_and_says_why(changes: dict[str, str], reason: str) -> None:
+    assert reason in str(choose("auto", **changes))
+
+
+def test_auto_takes_torch_where_the_library_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(tmp_path / "absent.so"))
+    assert choose("auto") == "The native decode core, libparadraft_native.so, was not built"
+
+
 def test_torch_is_taken_where_it_is_asked_for() -> None:
     assert choose("torch") == "runner is torch"
 
