@@ -2,10 +2,10 @@
 
     python benchmarks/host_draft.py                  time of propose and observe, by row count and history
     python benchmarks/host_draft.py --replay FILE    expected speed-up over recorded answers
-    python benchmarks/host_draft.py --record FILE --prompts mt_bench humaneval gsm8k --count 20
+    python benchmarks/host_draft.py --record FILE --prompts mt-bench gsm8k-100 --count 20 --temperature 1
 
-FILE holds one JSON object per line: {"kind": "chat", "prompt": [ids], "answer": [ids]}. A replay takes the answers
-as what the target says and charges a pass 1 + node_cost * nodes.
+FILE holds one JSON object per line: {"kind": "chat", "prompt": [ids], "answer": [ids], "seed": 7, "temperature": 1}.
+A replay takes the answers as what the target says and charges a pass 1 + node_cost * nodes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from paradraft.drafters.table.recent import RecentDrafter
 
 GREEDY = SamplingParams(temperature=0.0)
 VOCAB_SIZE = 49152
+SEED = 1000  # of the first recorded answer of a set; the next have the next
 DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "n-gram": NgramDrafter,
     "n-gram, all of gamma": lambda: NgramDrafter(node_cost=0.0),
@@ -142,20 +143,34 @@ def texts_of(kind: str, length: int, count: int) -> list[IntArray]:
     ]
 
 
-def record(path: Path, sources: list[str], count: int, max_tokens: int) -> None:
-    """Write the default model's greedy answers to prompts."""
+def record(path: Path, options: argparse.Namespace) -> None:
+    """Write the default model's answers to prompts; with a temperature, the seed of each too."""
     from paradraft.app.llm import LLM
     from paradraft.hub.prompts import read_prompts
     from paradraft.lab.prompts import build_prompts
 
-    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True)
-    with LLM(drafter="none") as llm, path.open("w") as file:
-        for source in sources:
-            prompts = build_prompts(source, read_prompts(source), llm.tokenizer, limit=count).prompts
-            for prompt in prompts:
-                result = llm.generate([list(prompt.token_ids)], params)[0]
-                line = {"kind": source, "prompt": prompt.token_ids, "answer": result.choices[0].token_ids}
-                file.write(json.dumps(line) + "\n")
+    with LLM(drafter="none", dtype=options.dtype, threads=1) as llm, path.open("w") as file:
+        for source in options.prompts:
+            prompts = build_prompts(source, read_prompts(source), llm.tokenizer, limit=options.count).prompts
+            for first in range(0, len(prompts), options.rows):
+                group = prompts[first : first + options.rows]
+                params = [
+                    SamplingParams(
+                        temperature=options.temperature, max_tokens=options.max_tokens, seed=SEED + first + place
+                    )
+                    for place in range(len(group))
+                ]
+                results = llm.generate([list(prompt.token_ids) for prompt in group], params)
+                for prompt, result, each in zip(group, results, params, strict=True):
+                    line = {
+                        "kind": source,
+                        "prompt": prompt.token_ids,
+                        "answer": result.choices[0].token_ids,
+                        "seed": each.seed,
+                        "temperature": each.temperature,
+                    }
+                    file.write(json.dumps(line) + "\n")
+                file.flush()
 
 
 def interpreter_speed() -> float:
@@ -216,14 +231,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replay", type=Path)
     parser.add_argument("--record", type=Path)
-    parser.add_argument("--prompts", nargs="+", default=["mt_bench"])
+    parser.add_argument("--prompts", nargs="+", default=["mt-bench"])
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--rows", type=int, default=1, help="answers recorded at a time")
     parser.add_argument("--gamma", type=int, default=7)
     parser.add_argument("--node-cost", type=float, default=0.05)
     options = parser.parse_args()
     if options.record:
-        record(options.record, options.prompts, options.count, options.max_tokens)
+        record(options.record, options)
     elif options.replay:
         print_replay(options.replay, options.gamma, options.node_cost)
     else:

@@ -50,26 +50,26 @@ class Pool:
     def blend(self, told: Told, depth: int, gumbel: dict[int, float] | None = None) -> Blend:
         """Return the law of the next token at a depth; gumbel bends it towards the target's choice."""
         weights = self.weights
-        scores: dict[int, float] = {}
-        base, none = 0.0, weights.depth[depth if depth < DEPTHS else DEPTHS - 1]
-        log = math.log
+        odds: dict[int, float] = {}  # of each token, against one that nobody names
+        none = weights.depth[depth if depth < DEPTHS else DEPTHS - 1]
         for source, said in zip(weights.sources, told, strict=True):
             if not said:
                 none += source.silent
                 continue
-            rest = log(max(1.0 - sum(said.values()), LEAST_REST))
+            rest = math.log(max(1.0 - sum(said.values()), LEAST_REST))
             miss = source.miss_slope * rest + source.miss
-            base += miss
-            none += source.rest_slope * rest
-            slope, hit = source.hit_slope, source.hit - miss
+            none += source.rest_slope * rest - miss
+            slope, hit = source.hit_slope, math.exp(source.hit - miss)
             for token, share in said.items():
                 if share >= FAINTEST:
-                    scores[token] = scores.get(token, 0.0) + slope * log(share) + hit
-        if not scores:
+                    odds[token] = odds.get(token, 1.0) * hit * share**slope
+        if not odds:
             return Blend(told, depth, {}, 1.0)
         if gumbel is not None:
-            scores = {token: score + weights.noise * gumbel[token] for token, score in scores.items()}
-        return _softmax(Blend(told, depth, {}, 1.0, gumbel), scores, none - base)
+            odds = {token: value * math.exp(weights.noise * gumbel[token]) for token, value in odds.items()}
+        nobody = math.exp(none)
+        total = nobody + sum(odds.values())
+        return Blend(told, depth, {token: value / total for token, value in odds.items()}, nobody / total, gumbel)
 
     def learn(self, blend: Blend, token: int) -> None:
         """Take one step towards the token that the target chose here."""
@@ -107,17 +107,7 @@ class Pool:
             source.rest_slope = _moved(source.rest_slope, start.rest_slope, rate * rest * none)
 
 
-def _softmax(blend: Blend, scores: dict[int, float], none: float) -> Blend:
-    highest = max(none, max(scores.values()))
-    exp = math.exp
-    raised = {token: exp(score - highest) for token, score in scores.items()}
-    rest = exp(none - highest)
-    total = rest + sum(raised.values())
-    blend.shares = {token: value / total for token, value in raised.items()}
-    blend.none = rest / total
-    return blend
-
-
 def _moved(weight: float, prior: float, step: float) -> float:
-    weight += PULL * (prior - weight) - step
-    return min(max(weight, prior - FARTHEST), prior + FARTHEST)
+    gap = weight - prior
+    gap -= PULL * gap + step
+    return prior + (FARTHEST if gap > FARTHEST else -FARTHEST if gap < -FARTHEST else gap)

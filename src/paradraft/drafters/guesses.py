@@ -15,6 +15,13 @@ State = object  # a place in the tree of all paths; opaque to everybody but its 
 MAX_SHARES = 16  # entries of one answer
 
 
+def likeliest(shares: dict[int, float]) -> dict[int, float]:
+    """Return the likeliest of the shares, as many as one answer may have."""
+    if len(shares) <= MAX_SHARES:
+        return shares
+    return {token: shares[token] for token in sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]}
+
+
 class Guesses(Protocol):
     """One row in one round. Asking changes nothing, so paths can be asked about in any order, and again."""
 

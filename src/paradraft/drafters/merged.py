@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import cast
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
@@ -21,10 +22,9 @@ from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
-from paradraft.drafters.guesses import MAX_SHARES, Guesses, GuessingDrafter, State
+from paradraft.drafters.guesses import Guesses, GuessingDrafter, State, likeliest
 
 MAX_SOURCE_BITS = 32  # of Proposal.sources
-Place = tuple[tuple[int, ...], list[State | None]]  # a path, and every source's state after it
 
 
 def needs_of(sources: Sequence[GuessingDrafter]) -> Needs:
@@ -122,6 +122,18 @@ class MergedDrafter:
         return grow(guesses, Budget(int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price))
 
 
+class _Place:
+    """A path: where every source stands after it, what was made of that, and the paths one token longer."""
+
+    __slots__ = ("below", "blend", "depth", "states")
+
+    def __init__(self, depth: int, states: list[State | None]) -> None:
+        self.depth = depth
+        self.states = states
+        self.blend: Blend | None = None
+        self.below: dict[int, _Place] = {}
+
+
 class MergedGuesses:
     """The blend of several guesses about one row."""
 
@@ -133,65 +145,55 @@ class MergedGuesses:
         self._bits = bits
         self._pool = pool
         self._noise = noise
-        self._blends: dict[tuple[int, ...], Blend] = {}
+        self._top = _Place(0, [None if source is None else source.root() for source in sources])
 
     def root(self) -> State:
         """Return the empty path."""
-        states = [None if source is None else source.root() for source in self._sources]
-        return (), states
+        return self._top
 
     def shares(self, state: State) -> dict[int, float]:
         """Return the blended law."""
-        path, states = _place(state)
+        place = cast(_Place, state)
         told = [
-            None if source is None or below is None else source.shares(below)
-            for source, below in zip(self._sources, states, strict=True)
+            None if at is None or source is None else source.shares(at)
+            for source, at in zip(self._sources, place.states, strict=True)
         ]
-        blend = self._pool.blend(told, len(path), self._gumbel(told, len(path)))
-        self._blends[path] = blend
-        shares = blend.shares
-        if len(shares) > MAX_SHARES:
-            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
-            return {token: shares[token] for token in best}
-        return shares
+        blend = place.blend = self._pool.blend(told, place.depth, self._gumbel(told, place.depth))
+        return likeliest(blend.shares)
 
     def descend(self, state: State, token: int) -> State | None:
         """Return where every source stands after the token."""
-        path, states = _place(state)
-        below = [
-            None if source is None or at is None else source.descend(at, token)
-            for source, at in zip(self._sources, states, strict=True)
+        place = cast(_Place, state)
+        states = [
+            None if at is None or source is None else source.descend(at, token)
+            for source, at in zip(self._sources, place.states, strict=True)
         ]
-        return (*path, token), below
+        below = place.below[token] = _Place(place.depth + 1, states)
+        return below
 
     def source_of(self, state: State, token: int) -> int:
         """Return the bits of the sources that named the token."""
-        path, states = _place(state)
-        blend = self._blends.get(path)
+        place = cast(_Place, state)
+        if place.blend is None:
+            return 0
         bits = 0
-        for place, said in enumerate(blend.told if blend is not None else ()):
+        for said, source, own, at in zip(place.blend.told, self._sources, self._bits, place.states, strict=True):
             if said and token in said:
-                source, own = self._sources[place], self._bits[place]
                 # Whoever has one bit only need not be asked which.
-                bits |= (1 if len(own) == 1 or source is None else source.source_of(states[place], token)) << own[0]
+                bits |= (1 if len(own) == 1 or source is None else source.source_of(at, token)) << own[0]
         return bits
 
     def learn(self, tokens: Sequence[int]) -> None:
         """Learn from the tokens that the target chose, as far as the path they make was asked about."""
-        for depth, token in enumerate(tokens):
-            blend = self._blends.get(tuple(tokens[:depth]))
-            if blend is None:
+        place: _Place | None = self._top
+        for token in tokens:
+            if place is None or place.blend is None:
                 break
-            self._pool.learn(blend, token)
+            self._pool.learn(place.blend, token)
+            place = place.below.get(token)
 
     def _gumbel(self, told: Sequence[dict[int, float] | None], depth: int) -> dict[int, float] | None:
         if self._noise is None:
             return None
         tokens = list({token: None for said in told if said for token in said})
         return dict(zip(tokens, self._noise.gumbel(tokens, depth), strict=True)) if tokens else {}
-
-
-def _place(state: State) -> Place:
-    assert isinstance(state, tuple)
-    place: Place = state
-    return place

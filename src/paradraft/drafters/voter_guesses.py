@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from paradraft.drafters.guesses import MAX_SHARES, State
+from paradraft.drafters.guesses import State, likeliest
 from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.token_ring import SEPARATOR
 from paradraft.drafters.votes import MAX_MATCH, Body, Voter, find_voters, vote
@@ -26,8 +27,7 @@ class TextVoters:
         return find_voters(self.body, self.index, context, limit=self.limit, depth=depth)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A path: who agrees with it, since how many levels, and its tokens, the newest first."""
 
     camp: Camp
@@ -64,10 +64,7 @@ class VoterGuesses:
                 mass = vote(voters.body, part, [follows[level] for _, _, follows in part], level, mass, shares)
         # Where a text ends, its vote is lost: that it ended there says little about this one.
         shares.pop(SEPARATOR, None)
-        if len(shares) > MAX_SHARES:
-            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
-            return {token: shares[token] for token in best}
-        return shares
+        return likeliest(shares)
 
     def descend(self, state: State, token: int) -> State | None:
         """Return who agrees with the token too, or who else matches the path's end."""

@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-import heapq
-import random
-from itertools import count
-
 import pytest
 
 from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.coupling import Coupling
-from paradraft.drafters.draft import Draft, Price
+from paradraft.drafters.draft import Price
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guesses import Guesses, State
-from paradraft.drafters.trust import CEILING
 
 DEEP = Budget(nodes=8, depth=4, width=1, price=Price(0.0))
 
@@ -98,53 +93,6 @@ def test_a_draft_that_does_not_earn_the_first_nodes_price_is_not_made() -> None:
     dear = Budget(nodes=4, depth=4, width=1, price=Price(0.01, draft=4.0))
     assert len(grow(always({1: 0.5}), cheap)) == 4
     assert len(grow(always({1: 0.5}), dear)) == 0
-
-
-def asking_everywhere(laws: Laws, budget: Budget) -> Draft:
-    """Return the draft by its definition: every node is asked for its children as soon as it is there."""
-    draft, offers, ranks, state, node = Draft(), [], count(), (), -1
-    while True:
-        shares = laws.shares(state) if len(state) < budget.depth else {}
-        above = draft.confidence[node] if state else 1.0
-        for token in sorted(shares, key=shares.__getitem__, reverse=True)[: budget.width]:
-            heapq.heappush(offers, (-above * min(shares[token], CEILING), next(ranks), token, node, state))
-        if not offers or not draft.pays(-offers[0][0], budget.price) or len(draft) >= budget.nodes:
-            return draft.if_worthwhile(budget.price)
-        negative, _, token, parent, path = heapq.heappop(offers)
-        node, state = draft.add(token, parent, -negative, laws.source_of(path, token)), (*path, token)
-
-
-def random_laws(seed: int) -> Laws:
-    """Return laws over four tokens after every path, peaked or flat by chance; some places know nothing."""
-    laws = Laws({})
-
-    def shares(path: State) -> dict[int, float]:
-        chance = random.Random(f"{seed} {path}")
-        weights = [chance.random() ** 4 for _ in range(5)] if chance.random() > 0.1 else [0.0] * 4 + [1.0]
-        return {token: weight / sum(weights) for token, weight in enumerate(weights[:4]) if weight}
-
-    laws.shares = shares  # type: ignore[method-assign]
-    return laws
-
-
-@pytest.mark.parametrize("width", [1, 2, 4])
-@pytest.mark.parametrize("price", [0.0, 0.05])
-def test_asking_late_gives_the_draft_that_asking_everywhere_gives(width: int, price: float) -> None:
-    for seed in range(60):
-        budget = Budget(nodes=1 + seed % 16, depth=1 + seed % 7, width=width, price=Price(price))
-        laws = random_laws(seed)
-        assert grow(laws, budget) == asking_everywhere(laws, budget), seed
-
-
-def test_places_that_no_node_can_come_from_are_not_asked() -> None:
-    """Below the second child, at 0.1, nothing can beat the chain below the first."""
-    laws = always({1: 0.9, 2: 0.1})
-    asked: list[State] = []
-    shares = laws.shares
-    laws.shares = lambda state: asked.append(state) or shares(state)  # type: ignore[func-returns-value, method-assign]
-    budget = Budget(nodes=5, depth=8, width=2, price=Price(0.0))
-    assert grow(laws, budget).tokens == [1, 1, 1, 1, 1]
-    assert asked == [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1)]
 
 
 def test_noise_picks_the_likeliest_winner_and_differs_from_level_to_level() -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paradraft.drafters.guesses import MAX_SHARES
+from paradraft.drafters.guesses import likeliest
 from paradraft.drafters.table.layout import FACTORS, MARK_BITS, MASK, Order, Table
-from paradraft.drafters.table.overlay import TenantCounts
+from paradraft.drafters.table.overlay import Learned, Parts, TenantCounts
 
-_Found = tuple[float, list[tuple[int, float]]]  # what a context leaves to shorter ones; its tokens and their parts
 _MARK_MASK = 2**MARK_BITS - 1
 _ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
 _MAX_KNOWN = 20_000  # contexts of one order whose parts are kept at hand, at most about 20 MB
@@ -32,23 +31,36 @@ class _Finder:
         # Single entries of a memoryview are read several times faster than those of an array.
         self.heads, self.marks, self.totals = order.heads.data, order.marks.data, order.totals.data
         self.begins, self.tokens, self.counts = order.begins.data, order.tokens.data, order.counts.data
-        self._known: dict[int, _Found | None] = {}
+        self._known: dict[int, Parts | None] = {}
 
-    def parts(self, key: int) -> _Found | None:
+    def parts(self, key: int) -> Parts | None:
         """Return a context's parts, None if it was never seen. Few contexts make up most of all lookups."""
         if key in self._known:
             return self._known[key]
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         total, tokens, counts = self.find(key)
-        found = self._known[key] = self.weigh(total, tokens, counts) if total else None
+        found = self._known[key] = self._weigh(total, tokens, counts) if total else None
         return found
 
-    def weigh(self, total: int, tokens: Sequence[int], counts: Sequence[int]) -> _Found:
+    def parts_with(self, key: int, learned: Learned) -> Parts:
+        """Return a context's parts with learned counts added to the table's."""
+        if learned.parts is None:
+            total, tokens, counts = self.find(key)
+            both = dict(zip(tokens, counts, strict=True))
+            for token, count in learned.counts.items():
+                both[token] = both.get(token, 0) + count
+            learned.parts = self._weigh(total + sum(learned.counts.values()), list(both), list(both.values()))
+        return learned.parts
+
+    def _weigh(self, total: int, tokens: list[int], counts: list[int]) -> Parts:
         """Return the discounted shares of counts, and what they leave."""
         discounts, scale = self.discounts, 1.0 / total
-        parts = [(count - discounts[count if count < 3 else 3]) * scale for count in counts]
-        return 1.0 - sum(parts), list(zip(tokens, parts, strict=True))
+        shares = {
+            token: (count - discounts[count if count < 3 else 3]) * scale
+            for token, count in zip(tokens, counts, strict=True)
+        }
+        return 1.0 - sum(shares.values()), shares
 
     def find(self, key: int) -> tuple[int, list[int], list[int]]:
         """Return how often a context was seen, and its continuations with their counts."""
@@ -71,37 +83,35 @@ class TableLookup:
 
     def shares(self, context: Sequence[int], learned: TenantCounts | None) -> dict[int, float]:
         """Return token -> chance after a context, its newest token first; learned counts are added to the table's."""
-        shares: dict[int, float] = {}
-        mass = 1.0
-        for left, parts in reversed(self._found(context, learned)):
-            for token, part in parts:
+        found = self._found(context, learned)
+        if not found:
+            return {}
+        mass, parts = found.pop()
+        shares = parts.copy()
+        while found and mass >= _ENOUGH:
+            left, parts = found.pop()
+            for token, part in parts.items():
                 shares[token] = shares.get(token, 0.0) + mass * part
             mass *= left
-            if mass < _ENOUGH:
-                break
-        if len(shares) > MAX_SHARES:
-            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
-            return {token: shares[token] for token in best}
-        return shares
+        return likeliest(shares)
 
-    def _found(self, context: Sequence[int], learned: TenantCounts | None) -> list[_Found]:
+    def _found(self, context: Sequence[int], learned: TenantCounts | None) -> list[Parts]:
         """Return what is known of each length of the context, the shortest first.
 
         Where a context was never seen, no longer one was, so the first miss ends the search.
         """
-        found: list[_Found] = []
-        key, done = 0, 0
+        found: list[Parts] = []
+        key, done, known = 0, 0, len(context)
         for finder in self._finders:
             length = finder.length
-            if length > len(context):
+            if length > known:
                 break
-            while done < length:
-                key += context[done] * FACTORS[done]
-                done += 1
+            for place in range(done, length):
+                key += context[place] * FACTORS[place]
+            done = length
             key &= MASK
-            parts = finder.parts(key)
-            if learned is not None and learned.knows(length, key):
-                parts = finder.weigh(*learned.add_to(length, key, *finder.find(key)))
+            own = None if learned is None else learned.of(length, key)
+            parts = finder.parts(key) if own is None else finder.parts_with(key, own)
             if parts is None:
                 break
             found.append(parts)

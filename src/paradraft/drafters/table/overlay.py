@@ -8,46 +8,53 @@ from collections.abc import Sequence
 from paradraft.core.arrays import IntArray
 from paradraft.drafters.table.layout import FACTORS, MASK, MAX_ENTRIES
 
+Parts = tuple[float, dict[int, float]]  # what a context leaves to shorter ones; its tokens with their shares
+
 _FADING = 64  # a context seen this often has all its counts halved, so that the present is heard
 
 
+class Learned:
+    """The counts of one context by token, and what lookups made of them; None: nothing since they changed."""
+
+    __slots__ = ("counts", "parts")
+
+    def __init__(self, token: int) -> None:
+        self.counts = {token: 1}
+        self.parts: Parts | None = None
+
+    def add(self, token: int) -> None:
+        """Count a continuation."""
+        counts = self.counts
+        counts[token] = counts.get(token, 0) + 1
+        if len(counts) > MAX_ENTRIES:
+            del counts[min(counts, key=counts.__getitem__)]
+        if sum(counts.values()) > _FADING:
+            self.counts = {word: count // 2 for word, count in counts.items() if count > 1} or {token: 1}
+        self.parts = None
+
+
 class TenantCounts:
-    """What one tenant's answers went on with: per context its total and its counts by token."""
+    """What one tenant's answers went on with, by context."""
 
     def __init__(self) -> None:
-        self._contexts: OrderedDict[tuple[int, int], dict[int, int]] = OrderedDict()
+        self._contexts: OrderedDict[tuple[int, int], Learned] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._contexts)
 
     def learn(self, length: int, key: int, token: int) -> int:
         """Count a continuation of a context; return how many contexts this added."""
-        counts = self._contexts.get((length, key))
-        if counts is None:
-            self._contexts[length, key] = {token: 1}
+        known = self._contexts.get((length, key))
+        if known is None:
+            self._contexts[length, key] = Learned(token)
             return 1
-        counts[token] = counts.get(token, 0) + 1
+        known.add(token)
         self._contexts.move_to_end((length, key))
-        if len(counts) > MAX_ENTRIES:
-            del counts[min(counts, key=counts.__getitem__)]
-        if sum(counts.values()) > _FADING:
-            halved = {word: count // 2 for word, count in counts.items() if count > 1}
-            self._contexts[length, key] = halved or {token: 1}
         return 0
 
-    def knows(self, length: int, key: int) -> bool:
-        """Whether anything was learned of a context."""
-        return (length, key) in self._contexts
-
-    def add_to(
-        self, length: int, key: int, total: int, tokens: list[int], counts: list[int]
-    ) -> tuple[int, list[int], list[int]]:
-        """Return counts of a context together with the ones learned here."""
-        learned = self._contexts.get((length, key), {})
-        both = dict(zip(tokens, counts, strict=True))
-        for token, count in learned.items():
-            both[token] = both.get(token, 0) + count
-        return total + sum(learned.values()), list(both), list(both.values())
+    def of(self, length: int, key: int) -> Learned | None:
+        """Return what was learned of a context."""
+        return self._contexts.get((length, key))
 
     def drop_oldest(self) -> None:
         """Forget the context that has not been seen for the longest time."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from paradraft.core.ports import Needs
 from paradraft.core.records import Batch, Plan
-from paradraft.drafters.guesses import MAX_SHARES, Guesses, State
+from paradraft.drafters.guesses import Guesses, State, likeliest
 from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
 from paradraft.drafters.rows import RowStates
 from paradraft.drafters.trust import Trust
@@ -80,10 +80,7 @@ class RecentGuesses:
             mass *= 1.0 - used
             if mass < _ENOUGH:
                 break
-        if len(shares) > MAX_SHARES:
-            best = sorted(shares, key=shares.__getitem__, reverse=True)[:MAX_SHARES]
-            return {token: shares[token] for token in best}
-        return shares
+        return likeliest(shares)
 
     def _found(self, context: tuple[int, ...]) -> list[dict[int, int]]:
         """Return the counts after each length of a context, the shortest first, up to the first that was not seen."""

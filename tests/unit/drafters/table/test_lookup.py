@@ -52,6 +52,17 @@ def test_learned_counts_add_to_the_tables() -> None:
     assert after[2] < before[2]
 
 
+def test_what_is_kept_of_a_lookup_follows_what_is_learned_afterwards() -> None:
+    lookup = lookup_of([1, 2, 1, 2, 1, 2])
+    overlay = Overlay(lengths=lookup.lengths, max_contexts=1000)
+    overlay.learn("a", ints([1, 3]), 1)
+    first = lookup.shares([1], overlay.of("a"))
+    assert lookup.shares([1], overlay.of("a")) == first
+    overlay.learn("a", ints([1, 3]), 1)
+    assert lookup.shares([1], overlay.of("a"))[3] > first[3]
+    assert 3 not in lookup.shares([1], None)
+
+
 def test_what_was_learned_is_known_to_its_tenant_alone() -> None:
     overlay = Overlay(lengths=(1, 2), max_contexts=1000)
     overlay.learn("a", ints([7, 8, 9]), 1)
