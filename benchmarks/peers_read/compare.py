@@ -25,8 +25,9 @@ from random_pair import METHODS, write_drafter, write_target
 from paradraft import LLM, SamplingParams
 from paradraft.cli.opening import export_folder
 from paradraft.hub.prompts import read_prompts
+from paradraft.models.tables import tables_of
 from paradraft.models.tokenizer import load_tokenizer
-from paradraft.nets.folder.facts import open_target, read_embedding
+from paradraft.nets.folder.facts import open_target
 from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
 
 HERE = Path(__file__).parent
@@ -86,7 +87,8 @@ def compare(options: argparse.Namespace, target: Path, native: Path, prompts: li
     """Return what came out for one drafter."""
     loaded = load_drafter_folder(native)
     method, count = loaded.config.method, loaded.config.block_size
-    table = read_embedding(open_target(str(target))[0]) if loaded.config.has_mask_embedding else None
+    tables = tables_of(open_target(str(target))[0])
+    loaded = loaded.with_rows(tables)
     job = {
         "target": str(target), "dtype": DTYPES[options.dtype], "num_tokens": count, "prompts": prompts,
         "max_tokens": options.max_tokens, "max_model_len": max(map(len, prompts)) + options.max_tokens + 2 * count,
@@ -96,14 +98,14 @@ def compare(options: argparse.Namespace, target: Path, native: Path, prompts: li
         work = Path(folder)
         if method != "medusa":
             out = save_drafter_folder(
-                work / "speculators", loaded, loaded.card, layout="speculators", embedding=table, verifier=str(target)
+                work / "speculators", loaded, loaded.card, layout="speculators", tables=tables, verifier=str(target)
             )
             python = options.peers / "speculators/bin/python"
             found["speculators"] = run_peer(python, "read_speculators.py", out, work / "read.json")
             found["comes_back"] = comes_back(out, native, work)
         if method in LAYOUTS:
             out = save_drafter_folder(
-                work / f"{method}-drafter", loaded, loaded.card, layout=LAYOUTS[method], embedding=table
+                work / f"{method}-drafter", loaded, loaded.card, layout=LAYOUTS[method], tables=tables
             )
             found["theirs"] = theirs(options, out, method, job, work)
             found["ours"] = ours(options, target, native, job)

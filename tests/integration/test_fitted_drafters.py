@@ -96,8 +96,9 @@ def serving(target: Path, drafter: Path) -> LLM:
 
 
 def network(drafter: Path, target: Path) -> Net:
-    loaded, tables = load_drafter_folder(drafter), open_target(str(target))
-    return restore_net(loaded.config, loaded.state, tables.embedding, tables.head).eval()
+    target_tables = open_target(str(target)).tables
+    loaded = load_drafter_folder(drafter).with_rows(target_tables)
+    return restore_net(loaded.config, loaded.state, target_tables.embedding, target_tables.head).eval()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -15,6 +15,7 @@ from paradraft.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from paradraft.models.checkpoint import Checkpoint
+    from paradraft.models.tables import Tables
     from paradraft.nets.folder.card import Card, TargetFacts
     from paradraft.nets.folder.files import LoadedNet
 
@@ -48,12 +49,18 @@ def check(folder: _Folder, target: _Target = None) -> None:
 
     Damaged, incomplete and foreign folders end with exit status 2 and the reason, as do drafters of another target.
     """
+    from paradraft.models.tables import tables_of
+
     if target is None:
         loaded = _load(folder, None)
-        print(f"{folder} is a whole {loaded.config.method} drafter. Name a --target to see whether it fits.")
+        lacks = f" but for {_names(loaded)}, which its target has" if loaded.from_target else ""
+        print(f"{folder} is a whole {loaded.config.method} drafter{lacks}. Name a --target to see whether it fits.")
         return
-    facts = _open(target)[1]
-    for note in _load(folder, facts.num_layers).for_target(facts)[1]:
+    checkpoint, facts = _open(target)
+    loaded, notes = _load(folder, facts.num_layers).for_target(facts)
+    if loaded.from_target:
+        loaded.with_rows(tables_of(checkpoint))
+    for note in notes:
         print(f"Note: {note}")
     print(f"{folder} fits {target}.")
 
@@ -73,22 +80,46 @@ def export(
     target: _Target = None,
     verifier: Annotated[str | None, typer.Option(help="What other engines are to load as the target.")] = None,
     dtype: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16; by default what the tensors are in.")] = None,
+    whole: options.Whole = False,
 ) -> None:
-    """Write a drafter in another layout, card included, with every number and layer id converted."""
-    from paradraft.nets.folder.facts import read_embedding
+    """Write a drafter in another layout, card included, with every number and layer id converted.
+
+    With --target our own layout leaves to the target what its tables hold, and gets back what was left to it.
+    """
     from paradraft.nets.folder.files import save_drafter_folder
 
     if target is None:
-        loaded, embedding = _load(folder, None), None
+        loaded, tables = _load(folder, None), None
+        _require_rows(loaded)
     else:
-        checkpoint, facts = _open(target)
-        loaded = _load(folder, facts.num_layers).for_target(facts)[0]
-        embedding = read_embedding(checkpoint) if loaded.config.has_mask_embedding else None
-    print(
-        save_drafter_folder(
-            out, loaded, loaded.card, layout=layout, dtype=dtype, embedding=embedding, verifier=verifier
-        )
+        loaded, tables = _with_target(folder, target)
+    made = save_drafter_folder(
+        out, loaded, loaded.card, layout=layout, dtype=dtype, tables=tables, verifier=verifier, is_whole=whole
     )
+    print(made)
+
+
+def _with_target(folder: Path, target: str) -> tuple[LoadedNet, Tables]:
+    """Return a drafter with all its rows, and the tables of a target that has them."""
+    from paradraft.models.tables import tables_of
+    from paradraft.nets.folder.borrowed import require_lender
+
+    checkpoint, facts = _open(target)
+    loaded = _load(folder, facts.num_layers).for_target(facts)[0]
+    if loaded.from_target:
+        require_lender(loaded.card, facts)
+    tables = tables_of(checkpoint)
+    return loaded.with_rows(tables), tables
+
+
+def _require_rows(loaded: LoadedNet) -> None:
+    if loaded.from_target:
+        name = "its target" if loaded.card is None else loaded.card.target.name
+        raise ConfigError(f"{loaded.path} leaves {_names(loaded)} to {name}.", remedy="Name the target with --target.")
+
+
+def _names(loaded: LoadedNet) -> str:
+    return ", ".join(sorted(loaded.from_target))
 
 
 def _load(folder: Path, num_target_layers: int | None) -> LoadedNet:
@@ -116,6 +147,7 @@ def _facts(loaded: LoadedNet) -> dict[str, object]:
         "layout": loaded.layout,
         "config": asdict(loaded.config),
         "parameters": _num_parameters(loaded),
+        "from_target": sorted(loaded.from_target),
         "sha256": loaded.sha256,
         "card": None if loaded.card is None else plain_card(loaded.card),
     }
@@ -132,6 +164,8 @@ def _lines(loaded: LoadedNet) -> list[tuple[str, str]]:
         ("taps", f"outputs of layers {', '.join(map(str, config.tap_layers))} of {depth} layers"),
         ("vocabulary", vocabulary),
     ]
+    if loaded.from_target:
+        lines.append(("from target", _names(loaded)))
     return lines + (_card_lines(loaded.card) if loaded.card is not None else [("card", "none")])
 
 

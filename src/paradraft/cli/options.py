@@ -34,4 +34,7 @@ ConfigFile = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option by its name; may be repeated.")
 ]
+Whole = Annotated[
+    bool, typer.Option("--whole", help="Store rows of the target's tables too, so that the folder needs no target.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

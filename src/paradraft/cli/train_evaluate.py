@@ -87,8 +87,8 @@ def _compare(llm: LLM, drafter: Path, shards: Path, *, texts: int, hold_out: int
     from paradraft.train.evaluate import compare_served
     from paradraft.train.examples import Examples
 
-    loaded = load_drafter_folder(drafter, num_target_layers=llm.limits.num_layers)
     tables = read_tables(llm.model.identity)
+    loaded = load_drafter_folder(drafter, num_target_layers=llm.limits.num_layers).with_rows(tables)
     net = restore_net(loaded.config, loaded.state, tables.embedding.float(), tables.head.float()).float().eval()
     if isinstance(net, MedusaNet) and "norm.weight" not in loaded.state:
         net.use_final_norm(read_final_norm(llm.model.identity).float())

@@ -78,19 +78,26 @@ def export(
     shards: Annotated[Path | None, typer.Option(help="What it was fitted to, for the card.")] = None,
     layout: Annotated[str, typer.Option(help="native, or another that `drafters export` knows.")] = "native",
     dtype: options.Dtype = "fp32",
+    whole: options.Whole = False,
     licence: Annotated[str, typer.Option(help="The licence of the drafter, for the card.")] = "Apache-2.0",
     source_licence: _Licences = None,
     acceptance: Annotated[
         Path | None, typer.Option(help="A JSON file of figures that `train evaluate` wrote, for the card.")
     ] = None,
 ) -> None:
-    """Write what a fit has reached as a drafter folder with its card."""
+    """Write what a fit has reached as a drafter folder with its card.
+
+    Rows of the target's tables are left to the target, whose weights the card names.
+    """
     from paradraft.train.making import CardFacts, export_fit
 
     figures = {} if acceptance is None else _figures(acceptance)
     licences = {name: str(value) for name, value in parse_settings(source_licence).items()}
     facts = CardFacts(shards=shards, licences=licences, acceptance=figures, licence=licence)
-    print(export_fit(folder, out, target=model or TARGET, facts=facts, layout=layout, dtype=dtype or "fp32"))
+    made = export_fit(
+        folder, out, target=model or TARGET, facts=facts, layout=layout, dtype=dtype or "fp32", is_whole=whole
+    )
+    print(made)
 
 
 def run_fit(work: Fit[Any], folder: Path, rhythm: Rhythm) -> None:

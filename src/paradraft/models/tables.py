@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from paradraft.core.errors import ModelError
-from paradraft.models.checkpoint import Source, open_checkpoint
+from paradraft.models.checkpoint import Checkpoint, Source, open_checkpoint
 from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD
 from paradraft.models.load import ModelIdentity
 
@@ -25,11 +25,15 @@ def read_tables(identity: ModelIdentity) -> Tables:
 
     Raises ModelError for an architecture that calls them otherwise.
     """
-    source = Source(name=identity.name, path=identity.path, revision=identity.revision)
-    weights = open_checkpoint(source).weights
+    return tables_of(open_checkpoint(Source(name=identity.name, path=identity.path, revision=identity.revision)))
+
+
+def tables_of(checkpoint: Checkpoint) -> Tables:
+    """Return the tables of a model that is opened but not loaded; raise ModelError if it calls them otherwise."""
+    weights = checkpoint.weights
     if EMBEDDING not in weights:
         raise ModelError(
-            f"{identity.name} has no tensor {EMBEDDING}, so a drafter cannot share it.",
+            f"{checkpoint.source.name} has no tensor {EMBEDDING}, so a drafter cannot share it.",
             remedy="Use a model of the llama family, or a drafter that brings its own embedding and head.",
         )
     embedding = weights[EMBEDDING]

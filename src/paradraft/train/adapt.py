@@ -85,6 +85,7 @@ def open_adaptation(
     """
     opened = open_target(target)
     loaded = load_drafter_folder(drafter, num_target_layers=opened.config.num_layers)
+    loaded = loaded.with_rows(opened.tables)
     examples = Examples(shards, loaded.config.tap_layers, opened.config.num_layers - 1, hold_out=plan.hold_out)
     require_target(examples.target, opened, shards)
     scale = examples.measure_scale() if uses_scale(loaded.config) else None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ModelError
+from paradraft.models.tables import tables_of
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card, TrainingSource
 from paradraft.nets.folder.facts import open_target as read_target_facts
@@ -119,8 +120,12 @@ def export_fit(
     facts: CardFacts,
     layout: str = "native",
     dtype: str = "fp32",
+    is_whole: bool = False,
 ) -> Path:
-    """Write what a fit has reached as a drafter folder with its card; raise as save_drafter_folder does."""
+    """Write what a fit has reached as a drafter folder with its card; raise as save_drafter_folder does.
+
+    Rows of the target's tables are left to it unless is_whole.
+    """
     checkpoint = require_checkpoint(folder)
     net = fitted_net(folder)
     opened, target_facts = read_target_facts(target)
@@ -134,8 +139,7 @@ def export_fit(
         acceptance=dict(facts.acceptance),
         licence=facts.licence,
     )
-    embedding = open_target(target).embedding
-    return save_drafter_folder(out, net, card, layout=layout, dtype=dtype, embedding=embedding)
+    return save_drafter_folder(out, net, card, layout=layout, dtype=dtype, tables=tables_of(opened), is_whole=is_whole)
 
 
 def training_sources(shards: Path, licences: Mapping[str, str]) -> tuple[TrainingSource, ...]:

@@ -12,6 +12,7 @@ from paradraft.core.errors import AlignmentError
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import DecoderConfig, read_decoder_config
 from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD
+from paradraft.models.tables import Tables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -24,6 +25,11 @@ class TargetTables:
     embedding: Tensor  # [V, d] fp32
     head: Tensor  # [V, d] fp32, the embedding itself where they are tied
     final_norm: Tensor  # [d] fp32
+
+    @property
+    def tables(self) -> Tables:
+        """Return embedding and head."""
+        return Tables(embedding=self.embedding, head=self.head)
 
     def layer(self, number: int) -> dict[str, Tensor]:
         """Return the tensors of a decoder layer by their names within it, fp32."""

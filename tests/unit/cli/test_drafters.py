@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from paradraft.models.tables import tables_of
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.facts import open_target
 from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
@@ -98,6 +99,43 @@ def test_export_converts_the_type_of_the_weights(run, folder, tmp_path):
     again = run("drafters", "export", str(folder), str(tmp_path / "out"))
     assert again.exit_code == 2
     assert "not an empty folder" in again.output
+
+
+@pytest.fixture
+def lean(tmp_path: Path, target: Path) -> Path:
+    """A drafter that leaves its head's rows to the target."""
+    checkpoint, facts = open_target(str(target))
+    tables, net = tables_of(checkpoint), drafter("dspark", **{**SIZES, "draft_vocab_size": 24})
+    net.tensors["lm_head.weight"] = tables.head[net.tensors["d2t"] + torch.arange(24)].float()
+    return save_drafter_folder(tmp_path / "lean", net, card(target=facts), tables=tables)
+
+
+def test_rows_left_to_the_target_are_told_and_asked_for(run, lean, target, tmp_path):
+    assert "from target lm_head.weight" in run("drafters", "show", str(lean)).output
+    assert json.loads(run("drafters", "show", str(lean), "--json").output)["from_target"] == ["lm_head.weight"]
+    assert "but for lm_head.weight, which its target has" in run("drafters", "check", str(lean)).output
+    assert run("drafters", "check", str(lean), "--target", str(target)).exit_code == 0
+    refused = run("drafters", "export", str(lean), str(tmp_path / "out"))
+    assert refused.exit_code == 2
+    assert "leaves lm_head.weight to target" in refused.output
+    assert "--target" in refused.output
+
+
+def test_export_gives_rows_back_and_leaves_them_out_again(run, lean, target, tmp_path):
+    whole, again, out = tmp_path / "whole", tmp_path / "again", tmp_path / "out"
+    for source, made, more in ((lean, whole, ["--whole"]), (whole, again, []), (lean, out, ["--layout", "deepspec"])):
+        assert run("drafters", "export", str(source), str(made), "--target", str(target), *more).exit_code == 0
+    assert not load_drafter_folder(whole).from_target
+    assert "lm_head.weight" in load_drafter_folder(out).state
+    for name in ("config.json", "model.safetensors", "card.json"):
+        assert (again / name).read_bytes() == (lean / name).read_bytes(), name
+
+
+def test_rows_are_not_taken_from_other_weights(run, lean, tmp_path):
+    other = write_tiny_model(tmp_path / "other", "llama", 4)
+    refused = run("drafters", "export", str(lean), str(tmp_path / "out"), "--target", str(other), "--whole")
+    assert refused.exit_code == 2
+    assert "those of other are" in refused.output
 
 
 def test_a_drafter_for_another_width_is_refused_at_export(run, target, tmp_path):

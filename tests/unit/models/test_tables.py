@@ -9,9 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.core.errors import ModelError
+from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.decoder_names import EMBEDDING, HEAD
 from paradraft.models.load import ModelIdentity
-from paradraft.models.tables import read_tables
+from paradraft.models.tables import read_tables, tables_of
 from paradraft.models.tiny import write_tiny_model
 
 
@@ -23,6 +24,7 @@ def test_a_tied_model_has_one_table_for_both(tmp_path: Path):
     folder = write_tiny_model(tmp_path / "tied", "llama", 1)
     tables = read_tables(identity(folder))
     assert tables.embedding is tables.head
+    assert torch.equal(tables_of(open_checkpoint(find_model(str(folder)))).head, tables.head)
     assert torch.equal(tables.embedding, load_file(folder / "model.safetensors")[EMBEDDING])
 
 

@@ -44,8 +44,9 @@ def write_domain(folder: Path) -> Path:
 
 
 def network(folder: Path, target: Path) -> Net:
-    loaded, tables = load_drafter_folder(folder), open_target(str(target))
-    return restore_net(loaded.config, loaded.state, tables.embedding, tables.head).eval()
+    target_tables = open_target(str(target)).tables
+    loaded = load_drafter_folder(folder).with_rows(target_tables)
+    return restore_net(loaded.config, loaded.state, target_tables.embedding, target_tables.head).eval()
 
 
 @pytest.mark.parametrize("method", METHODS)

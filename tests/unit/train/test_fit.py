@@ -22,6 +22,7 @@ from paradraft.train.making import CardFacts, FitSources, export_fit, fitted_net
 from paradraft.train.objectives import Objective
 from paradraft.train.progress import Report
 from paradraft.train.run_folder import CHECKPOINT, History
+from paradraft.train.target import open_target
 from support.captures import write_capture
 
 METHODS = ("dspark", "dflash", "eagle3", "peagle", "medusa")
@@ -230,3 +231,26 @@ def test_the_exported_drafter_reads_taps_as_the_target_makes_them(target: Path, 
     assert loaded.card is not None
     assert [(source.name, source.licence) for source in loaded.card.sources] == [("rule", "MIT")]
     assert loaded.config == fitted_net(tmp_path / "run").config == fit.task.net.config
+
+
+def test_an_exported_drafter_leaves_the_rows_of_its_head_to_the_target(
+    target: Path, shards: Path, tmp_path: Path
+) -> None:
+    sources = FitSources(target=str(target), shards=shards, folder=tmp_path / "run")
+    run(open_fit(sources, replace(net_plan("dspark"), draft_vocab_size=24), PLAN, device=torch.device("cpu")))
+    out = {
+        is_whole: load_drafter_folder(
+            export_fit(
+                tmp_path / "run",
+                tmp_path / str(is_whole),
+                target=str(target),
+                facts=CardFacts(),
+                dtype="fp16",
+                is_whole=is_whole,
+            )
+        )
+        for is_whole in (False, True)
+    }
+    assert out[False].from_target == {"lm_head.weight"}
+    rows = out[False].with_rows(open_target(str(target)).tables).state["lm_head.weight"]
+    assert torch.equal(rows, out[True].state["lm_head.weight"])

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
-from paradraft.core.errors import ModelError
 from paradraft.core.ports import Tokenizer
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import read_decoder_config
-from paradraft.models.decoder_names import EMBEDDING
 from paradraft.models.load import LoadedModel
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.nets.folder.card import TargetFacts
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def facts_of(model: LoadedModel) -> TargetFacts:
@@ -51,15 +45,6 @@ def open_target(name: str, *, revision: str | None = None) -> tuple[Checkpoint, 
     """Return a model's checkpoint, no tensor of it read, and its facts; raise ModelError if it cannot be used."""
     checkpoint = open_checkpoint(find_model(name, revision=revision))
     return checkpoint, facts_of_files(checkpoint)
-
-
-def read_embedding(checkpoint: Checkpoint) -> Tensor:
-    """Return the embedding of a checkpoint, [V, d], in the type it is stored in; raise ModelError if it has none."""
-    if EMBEDDING not in checkpoint.weights:
-        raise ModelError(
-            f"{checkpoint.source.name} has no tensor {EMBEDDING}.", remedy="Use a model of the llama family."
-        )
-    return checkpoint.weights[EMBEDDING]
 
 
 def tokenizer_digest(tokenizer: Tokenizer) -> str:

@@ -19,8 +19,10 @@ from paradraft.hub.digests import combined_digest, compute_digest
 from paradraft.models.folder.files import SAFETENSORS, find_weights
 from paradraft.models.folder.weights import read_folder
 from paradraft.models.new_folder import new_folder
+from paradraft.models.tables import Tables
 from paradraft.models.tensors import TensorMap
 from paradraft.nets.config import NetConfig
+from paradraft.nets.folder.borrowed import borrowed_shapes, with_rows, without_rows
 from paradraft.nets.folder.card import CARD, Card, TargetFacts, check_card, check_fit, read_card, write_card
 from paradraft.nets.folder.state import (
     check_state,
@@ -34,6 +36,7 @@ from paradraft.nets.formats.extras import Extras, read_extras
 from paradraft.nets.formats.fields import complete, without_defaults
 from paradraft.nets.formats.keys import read_keys
 from paradraft.nets.formats.layout import Labels, Layout, State
+from paradraft.nets.formats.native import FROM_TARGET, NativeLayout
 from paradraft.nets.formats.table import claiming_layout, find_layout, named_layout
 
 CONFIG = "config.json"
@@ -54,7 +57,10 @@ class Weighted(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class LoadedNet:
-    """A drafter folder, read and checked. says_depth: whether it says how many layers its target has."""
+    """A drafter folder, read and checked. says_depth: whether it says how many layers its target has.
+
+    from_target: tensors that the folder leaves to its target; `with_rows` adds them.
+    """
 
     config: NetConfig
     card: Card | None
@@ -63,10 +69,16 @@ class LoadedNet:
     path: Path
     sha256: str  # of the weights
     says_depth: bool
+    from_target: frozenset[str] = frozenset()
 
     def state_dict(self) -> State:
         """Return the tensors, as a network does."""
         return self.state
+
+    def with_rows(self, tables: Tables) -> LoadedNet:
+        """Return the drafter with what it leaves to its target, whose tables these are."""
+        whole = with_rows(self.state, self.config, self.from_target, tables)
+        return replace(self, state=whole, from_target=frozenset())
 
     def for_target(self, facts: TargetFacts) -> tuple[LoadedNet, tuple[str, ...]]:
         """Return the drafter as this target can use it, and what is worth a word to the user.
@@ -110,7 +122,8 @@ def load_drafter_folder(path: str | Path, *, num_target_layers: int | None = Non
     raw = {name: weights[name] for name in weights}
     state = layout.own_names(without_copies(raw, config, extras), config)
     state = with_members(state, config, str(folder))
-    check_state(config, state, str(folder))
+    from_target = frozenset(keys.texts(FROM_TARGET) if layout.name == NativeLayout.name else ())
+    check_state(config, state, str(folder), borrowed_shapes(config, from_target, state, str(folder)))
     sha256 = combined_digest(files.paths)
     return LoadedNet(
         config=config,
@@ -120,6 +133,7 @@ def load_drafter_folder(path: str | Path, *, num_target_layers: int | None = Non
         path=folder,
         sha256=sha256,
         says_depth="num_target_layers" in said,
+        from_target=from_target,
     )
 
 
@@ -130,15 +144,17 @@ def save_drafter_folder(
     *,
     layout: str = "native",
     dtype: str | None = None,
-    embedding: Tensor | None = None,
+    tables: Tables | None = None,
     verifier: str | None = None,
+    is_whole: bool = False,
 ) -> Path:
     """Write a network as a new folder and return the folder.
 
-    dtype: fp32, bf16 or fp16, None for what the tensors are in. embedding [V, d]: the target's, which layouts of
-    others need for a learned mask embedding. verifier: what other engines are to load as the target, by default the
-    target's name on the card. Raises ConfigError for a layout or type that is not known, ModelError for a network that
-    the layout cannot hold, for tensors that do not fit, and for a folder that cannot be written.
+    dtype: fp32, bf16 or fp16, None for what the tensors are in. tables: the target's. Our own layout leaves out what
+    is in them, if a card says whose they are; is_whole keeps it. Layouts of others need the embedding for a learned
+    mask. verifier: what other engines are to load as the target, by default the target's name on the card. Raises
+    ConfigError for a layout or type that is not known, ModelError for a network that the layout cannot hold, for
+    tensors that do not fit, and for a folder that cannot be written.
     """
     kind = named_layout(layout)
     net.config.check()
@@ -147,29 +163,39 @@ def save_drafter_folder(
         raise ModelError(f"The layout {layout} cannot hold this drafter: {reason}.", remedy="Choose another layout.")
     state = converted(net.state_dict(), dtype)
     check_state(net.config, state, "The network")
+    name = verifier or (card.target.name if card is not None else "")
+    content = kind.write(net.config, Labels(target=name, dtype=dtype_of(state)))
+    if kind.name == NativeLayout.name:
+        may_borrow = not is_whole and card is not None and card.target.sha256 is not None
+        content, public = _lean(content, state, net.config, tables if may_borrow else None)
+    else:
+        content, public = _public(content, state, net.config, kind, tables)
     target = Path(path).expanduser()
     with new_folder(target) as folder:
-        _write(folder, net.config, state, card, kind, embedding, verifier)
+        _write(folder, net.config, content, public, card)
     return target
 
 
-def _write(
-    folder: Path,
-    config: NetConfig,
-    state: State,
-    card: Card | None,
-    layout: Layout,
-    embedding: Tensor | None,
-    verifier: str | None,
-) -> None:
-    name = verifier or (card.target.name if card is not None else "")
-    content = layout.write(config, Labels(target=name, dtype=dtype_of(state)))
-    public = layout.public_names(state, config)
-    extras = Extras()
-    if layout.name != "native":
-        if config.has_mask_embedding:
-            public, extras = mask_in_embedding(public, config, embedding)
-        content = without_defaults(content, config, layout, frozenset(public) - extras.copies, extras)
+def _lean(
+    content: dict[str, object], state: State, config: NetConfig, tables: Tables | None
+) -> tuple[dict[str, object], State]:
+    """Return a configuration file's content and the tensors of our own layout, without those that the tables have."""
+    kept = state if tables is None else without_rows(state, config, tables)
+    left_out = sorted(state.keys() - kept.keys())
+    return {**content, **({FROM_TARGET: left_out} if left_out else {})}, kept
+
+
+def _public(
+    content: dict[str, object], state: State, config: NetConfig, layout: Layout, tables: Tables | None
+) -> tuple[dict[str, object], State]:
+    """Return a configuration file's content and the tensors as others call them."""
+    public, extras = layout.public_names(state, config), Extras()
+    if config.has_mask_embedding:
+        public, extras = mask_in_embedding(public, config, None if tables is None else tables.embedding)
+    return without_defaults(content, config, layout, frozenset(public) - extras.copies, extras), public
+
+
+def _write(folder: Path, config: NetConfig, content: Mapping[str, object], public: State, card: Card | None) -> None:
     save_file(public, folder / SAFETENSORS, metadata={"format": "pt"})
     _write_json(folder / CONFIG, content)
     if card is not None:

@@ -12,7 +12,7 @@ from paradraft.models.device import DTYPES
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.extras import Extras
 from paradraft.nets.formats.layout import State
-from paradraft.nets.shapes import EMBEDDING, MASK_EMBEDDING, MEMBERS, OFFSETS, check_tensors, check_vocabulary
+from paradraft.nets.shapes import EMBEDDING, MASK_EMBEDDING, MEMBERS, OFFSETS, Shape, check_tensors, check_vocabulary
 
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 
@@ -47,9 +47,14 @@ def without_copies(state: State, config: NetConfig, extras: Extras) -> State:
     return {name: tensor for name, tensor in state.items() if name not in extras.copies}
 
 
-def check_state(config: NetConfig, state: Mapping[str, Tensor], origin: str) -> None:
-    """Raise ModelError unless these are a network's tensors: names, shapes, vocabulary, finite values."""
-    check_tensors(config, {name: tuple(tensor.shape) for name, tensor in state.items()}, origin)
+def check_state(
+    config: NetConfig, state: Mapping[str, Tensor], origin: str, elsewhere: Mapping[str, Shape] | None = None
+) -> None:
+    """Raise ModelError unless these are a network's tensors: names, shapes, vocabulary, finite values.
+
+    elsewhere: shapes of tensors that are the target's and not here.
+    """
+    check_tensors(config, {name: tuple(tensor.shape) for name, tensor in state.items()} | dict(elsewhere or {}), origin)
     check_vocabulary(config, state, origin)
     for name, tensor in state.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
@@ -86,7 +91,11 @@ def converted(state: Mapping[str, Tensor], dtype: str | None) -> State:
     }
 
 
+def widest_type(state: Mapping[str, Tensor]) -> torch.dtype:
+    """Return the type of the largest tensor of numbers."""
+    return max((tensor for tensor in state.values() if tensor.is_floating_point()), key=Tensor.numel).dtype
+
+
 def dtype_of(state: Mapping[str, Tensor]) -> str:
     """Return the type of the largest tensor of numbers, as configuration files call it."""
-    widest = max((tensor for tensor in state.values() if tensor.is_floating_point()), key=Tensor.numel)
-    return _NAMES.get(widest.dtype, "float32")
+    return _NAMES.get(widest_type(state), "float32")

@@ -12,6 +12,7 @@ from paradraft.nets.formats.layout import Fields, Labels, State
 
 FORMAT = "paradraft-drafter"
 VERSION = 1
+FROM_TARGET = "from_target"  # names of tensors that the file leaves to the target
 
 
 class NativeLayout:
@@ -29,7 +30,7 @@ class NativeLayout:
         if keys.whole("version", low=1) > VERSION:
             raise ModelError(f"{keys.path} is of a later version.", remedy="Use a newer release of paradraft.")
         known = {field.name for field in fields(NetConfig)}
-        said = {name: value for name, value in keys.content.items() if name not in ("format", "version")}
+        said = {name: value for name, value in keys.content.items() if name not in ("format", "version", FROM_TARGET)}
         unknown = sorted(said.keys() - known)
         if unknown:
             raise ModelError(

@@ -23,7 +23,7 @@ def serve_for(fitted: LoadedNet, target: LoadedModel, *, device: str) -> ServedN
     Raises ModelError for weights or tables that do not fit.
     """
     tables = _tables(fitted, target)
-    net = restore_net(fitted.config, fitted.state, tables.embedding, tables.head)
+    net = restore_net(fitted.config, fitted.with_rows(tables).state, tables.embedding, tables.head)
     if isinstance(net, MedusaNet) and FINAL_NORM not in fitted.state:  # public checkpoints leave it to the target
         net.use_final_norm(read_final_norm(target.identity))
     limits, where = target.target.limits, choose_device(device)
