@@ -23,7 +23,10 @@ namespace paradraft {
 
 constexpr int64_t kPanel = 16;       // outputs of a panel, slots of a block
 constexpr int64_t kStepBytes = 64;   // of one panel
-constexpr int64_t kInt8Group = 128;  // inputs that share an activation scale; a multiple of 4
+// Inputs that share an activation scale; a multiple of 4. Activations of real models have single inputs thousands of times
+// larger than the rest. On SmolLM2-135M the divergence from fp32 is .009 for groups of 32, .013 for 64, .019 for 128 and
+// .048 without groups; a pass over 16 tokens takes a fifteenth longer in groups of 64 than in groups of 128.
+constexpr int64_t kInt8Group = 64;
 
 constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 constexpr int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }

@@ -16,7 +16,7 @@ from support.native_passes import INSTRUCTION_SETS, KINDS
 pytestmark = needs_native
 SHAPES = [(1, 1), (16, 2), (17, 3), (33, 48), (48, 127), (100, 129), (64, 576), (35, 1537)]
 TOKENS = (1, 2, 3, 4, 5, 12, 14, 15, 16, 17, 31, 100)
-INT8_GROUP = 128
+INT8_GROUP = 64
 
 
 def matrix(kind: str, outputs: int, inputs: int, seed: int = 0) -> tuple[PackedMatrix, DoubleArray]:
