@@ -71,6 +71,27 @@ def test_bench_with_the_peer_writes_a_whole_report(folder: str, questions: str, 
     assert page.read_text().count("<svg") >= 3
 
 
+def test_passes_are_timed_by_size_beside_the_speed_of_memory(folder: str, tmp_path: Path) -> None:
+    file = tmp_path / "passes.json"
+    result = run(
+        "bench", "--model", folder, "--dtype", "fp32", "--passes", "1,8", "--repeats", "1", "--json", str(file)
+    )
+    assert result.exit_code == 0, result.output
+    report = json.loads(file.read_text())
+    assert [cost["tokens"] for cost in report["passes"]] == [1, 8]
+    for cost in report["passes"]:
+        assert 0 < cost["milliseconds"]["min"] <= cost["milliseconds"]["median"] <= cost["milliseconds"]["max"]
+    assert report["read_bandwidth_gb_s"] > 0
+    assert report["rounds"] == 10
+    assert "8 tokens:" in result.stdout
+
+
+def test_a_pass_that_does_not_fit_is_refused(folder: str) -> None:
+    result = run("bench", "--model", folder, "--passes", "1,400")
+    assert result.exit_code == 2
+    assert "A pass over 400 tokens behind 256 does not fit" in result.stderr
+
+
 def test_exactness_holds_on_a_tiny_network_with_every_drafter(folder: str, questions: str) -> None:
     result = run(
         "exactness", "--model", folder, "--prompts", questions, "--drafters", "ngram,suffix,self", "--gammas", "1,4",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paradraft.cli import options
+from paradraft.cli.bench_passes import bench_passes
 from paradraft.cli.measuring import Wanted, adjust, measure
 from paradraft.cli.settings import build_config, parse_integers, parse_names
 from paradraft.core.errors import ConfigError
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 
 _ARMS = ("plain", "fixed", "adaptive")
 _PEERS = ("transformers",)
+_ROUNDS = 10  # of passes, for each repeat asked for
 
 EXAMPLES = (
     "paradraft bench --limit 8 --max-tokens 64",
     "paradraft bench --drafter ngram --arms plain,fixed,adaptive --concurrency 1,4,8 --json out.json --html out.html",
     "paradraft bench --sweep-gamma 1,2,4,8 --dtype bf16 --peer transformers --html out.html",
+    "paradraft bench --passes 1,8,16 --dtype bf16 --json passes.json",
 )
 
 
@@ -45,6 +48,7 @@ def bench(
     seed: options.Seed = 0,
     short: Annotated[str, typer.Option(help="Output lengths to measure besides, or none.")] = "8,32",
     peer: Annotated[str | None, typer.Option(help="transformers: the same weights, decoded by it alone.")] = None,
+    passes: Annotated[str | None, typer.Option(help="Time passes over so many tokens instead, as 1,8.")] = None,
     control: Annotated[bool, typer.Option(help="Decode plainly twice, to see what noise does.")] = True,
     raw: Annotated[bool, typer.Option("--raw", help="Take prompts as they stand, without chat template.")] = False,
     json_out: Annotated[Path | None, typer.Option("--json", help="File for all figures.")] = None,
@@ -59,6 +63,10 @@ def bench(
     """
     from paradraft.lab.bench.plan import BenchPlan
 
+    chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
+    if passes is not None:
+        bench_passes(chosen, parse_integers(passes, "--passes"), rounds=_ROUNDS * repeats, json_out=json_out)
+        return
     wanted = Wanted(
         arms=parse_names(arms, "--arms", _ARMS),
         gammas=parse_integers(sweep_gamma, "--sweep-gamma") if sweep_gamma else (),
@@ -73,7 +81,6 @@ def bench(
         seed=seed or 0,
         short_lengths=() if short == "none" else parse_integers(short, "--short"),
     )
-    chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
     _check(wanted, plan, html_out)
     report = measure(adjust(chosen, settings, wanted, plan), wanted, plan, prompts=prompts, limit=limit, is_raw=raw)
     _write(report, json_out, html_out)
