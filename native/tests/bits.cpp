@@ -1,0 +1,149 @@
+// Runs one model in many ways and compares bits; built with sanitizers, which watch memory, arithmetic and threads.
+//
+//     cmake -S native -B native/build/thread -DPARADRAFT_SANITIZE=thread && cmake --build native/build/thread
+//     native/build/thread/paradraft_native_bits
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "paradraft_native.h"
+
+namespace {
+
+constexpr int64_t kHidden = 44, kInner = 90, kVocab = 51, kHeads = 6, kKeyHeads = 2, kHeadDim = 10, kLayers = 2;
+constexpr int32_t kSlots = 64, kTokens = 37;
+
+void require(int32_t code, const paradraft_error &error) {
+    if (code == PARADRAFT_OK) return;
+    std::printf("failed: %s\n", error.message);
+    std::exit(1);
+}
+
+float noise(uint32_t &state) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0f;
+}
+
+struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+};
+
+// A model of random weights with everything that layers may have.
+struct Model {
+    explicit Model(int32_t kind) {
+        const int64_t joined = (kHeads + 2 * kKeyHeads) * kHeadDim;
+        for (int64_t number = 0; number < kLayers; ++number) {
+            paradraft_layer layer = {};
+            layer.query_key_value = packed(kind, joined, kHidden);
+            layer.output = packed(kind, kHidden, kHeads * kHeadDim);
+            layer.gate = packed(kind, kInner, kHidden);
+            layer.up = packed(kind, kInner, kHidden);
+            layer.down = packed(kind, kHidden, kInner);
+            layer.input_norm = vector(kHidden);
+            layer.inner_norm = vector(kHidden);
+            layer.query_norm = vector(kHeadDim);
+            layer.key_norm = vector(kHeadDim);
+            layer.window = number == 0 ? 0 : 9;
+            layer.has_rope = number == 0;
+            layers.push_back(layer);
+        }
+        model.vocab_size = kVocab;
+        model.hidden_size = kHidden;
+        model.intermediate_size = kInner;
+        model.num_layers = kLayers;
+        model.num_heads = kHeads;
+        model.num_key_heads = kKeyHeads;
+        model.head_dim = kHeadDim;
+        model.norm_eps = 1e-5f;
+        model.rope_factor = 1.0f;
+        model.inverse_frequencies = vector(kHeadDim / 2);
+        model.layers = layers.data();
+        model.final_norm = vector(kHidden);
+        model.head = packed(kind, kVocab, kHidden);
+    }
+
+    const float *vector(int64_t size) {
+        vectors.emplace_back(static_cast<size_t>(size));
+        for (float &value : vectors.back()) value = noise(state);
+        return vectors.back().data();
+    }
+
+    paradraft_matrix packed(int32_t kind, int64_t outputs, int64_t inputs) {
+        const float *values = vector(outputs * inputs);
+        const int64_t bytes = paradraft_packed_bytes(kind, outputs, inputs);
+        memory.emplace_back(std::aligned_alloc(64, static_cast<size_t>(bytes)));
+        paradraft_error error = {};
+        require(paradraft_pack(kind, outputs, inputs, 0, outputs, values, PARADRAFT_F32, memory.back().get(), &error),
+                error);
+        return {memory.back().get(), vector(outputs), outputs, inputs, kind, 0};
+    }
+
+    uint32_t state = 7;
+    std::vector<std::vector<float>> vectors;
+    std::vector<std::unique_ptr<void, Free>> memory;
+    std::vector<paradraft_layer> layers;
+    paradraft_model model = {};
+};
+
+// Logits of all tokens, fed in chunks.
+std::vector<float> run(const Model &model, int32_t instruction_set, int32_t threads, int32_t chunk) {
+    paradraft_options options = {kSlots, PARADRAFT_BF16, threads, instruction_set, 0};
+    paradraft_engine *engine = nullptr;
+    paradraft_error error = {};
+    require(paradraft_engine_create(&model.model, &options, &engine, &error), error);
+    std::vector<float> logits(static_cast<size_t>(kTokens * kVocab)), hidden(static_cast<size_t>(kTokens * kHidden));
+    std::vector<float> entropy(static_cast<size_t>(kTokens * kHeads));
+    std::vector<int32_t> tokens, positions, parents, scored;
+    for (int32_t i = 0; i < kTokens; ++i) {
+        tokens.push_back(i * 7 % static_cast<int32_t>(kVocab));
+        positions.push_back(i);
+        parents.push_back(i - 1);
+        scored.push_back(i);
+    }
+    const int32_t tapped = 1;
+    for (int32_t first = 0; first < kTokens; first += chunk) {
+        const int32_t count = first + chunk < kTokens ? chunk : kTokens - first;
+        const int32_t row_starts[] = {0, count}, context_starts[] = {0, first};
+        paradraft_pass pass = {};
+        pass.num_rows = 1;
+        pass.num_tokens = pass.num_scored = count;
+        pass.row_starts = row_starts;
+        pass.tokens = tokens.data() + first;
+        pass.positions = pass.slots = positions.data() + first;
+        pass.parents = parents.data();
+        pass.context_starts = context_starts;
+        pass.context_slots = positions.data();
+        pass.scored = scored.data();
+        pass.num_hidden_layers = pass.num_entropy_layers = 1;
+        pass.hidden_layers = pass.entropy_layers = &tapped;
+        const paradraft_results results = {logits.data() + first * kVocab, hidden.data(), entropy.data()};
+        require(paradraft_engine_run(engine, &pass, &results, &error), error);
+    }
+    paradraft_engine_destroy(engine);
+    return logits;
+}
+
+}  // namespace
+
+int main() {
+    int differing = 0;
+    for (int32_t kind : {PARADRAFT_F32, PARADRAFT_BF16, PARADRAFT_INT8}) {
+        const Model model(kind);
+        for (int32_t set : {PARADRAFT_PORTABLE, PARADRAFT_AVX2, PARADRAFT_AVX512}) {
+            if (paradraft_has(set) == 0) continue;
+            const std::vector<float> expected = run(model, set, 1, 1);
+            for (int32_t threads : {1, 2, 3})
+                for (int32_t chunk : {1, 5, 16, 37}) {
+                    const std::vector<float> found = run(model, set, threads, chunk);
+                    if (std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0) continue;
+                    std::printf("kind %d, set %d, %d threads, chunks of %d differ\n", kind, set, threads, chunk);
+                    ++differing;
+                }
+        }
+    }
+    std::printf(differing == 0 ? "all bits agree\n" : "%d differ\n", differing);
+    return differing == 0 ? 0 : 1;
+}
