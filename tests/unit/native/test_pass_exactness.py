@@ -90,6 +90,23 @@ def test_slots_do_not_matter(instruction_set: str, kind: str, cache_kind: str):
         assert_same(found, expected, name)
 
 
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+@pytest.mark.parametrize(("heads", "key_heads"), [(28, 2), (13, 1), (5, 5)])
+def test_heads_that_share_a_key_head_may_be_many_or_one(instruction_set: str, heads: int, key_heads: int):
+    """More queries than one task takes are cut into several, and few tasks are cut finer for more threads."""
+    changes = {**ODD, "num_attention_heads": heads, "num_key_value_heads": key_heads}
+    model = tiny_weights("mistral", "bfloat16", changes)
+    found = []
+    for threads, size in ((1, 1), (1, 30), (3, 2), (8, 30)):
+        executor = Executor(model, num_slots=32, num_threads=threads, instruction_set=instruction_set)
+        runner = Runner(executor, num_layers=len(model.layers))
+        parts = (runner.feed([Row(TEXT[i : i + size], range(i, i + size), range(i))])[0] for i in range(0, 30, size))
+        found.append([bits for part in parts for bits in part])
+        executor.close()
+    for other in found[1:]:
+        assert_same(other, found[0], "with other threads")
+
+
 @pytest.mark.parametrize(("instruction_set", "kind"), COMBINATIONS)
 def test_other_rows_do_not_matter(instruction_set: str, kind: str):
     """Rows of every length up to 19 share a pass, empty ones among them; each holds a beginning of the text."""
