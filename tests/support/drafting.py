@@ -10,6 +10,7 @@ from paradraft.core.arrays import IntArray, ints, join, starts_of
 from paradraft.core.ports import Drafter
 from paradraft.core.records import Batch, Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
+from paradraft.drafters.frugal import FrugalDrafter
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.drafters.guesses import GuessingDrafter
 from paradraft.drafters.ladder import LadderDrafter
@@ -181,6 +182,13 @@ def build_merged(*, width: int = 4, is_coupled: bool = True) -> MergedDrafter:
     return MergedDrafter([*sources, network], vocab_size=VOCAB, width=width, node_cost=0.0, is_coupled=is_coupled)
 
 
+def build_frugal() -> FrugalDrafter:
+    """Return a merged tree that asks a network where it pays."""
+    free = MergedDrafter([SuffixDrafter(), TableDrafter(counted_table())], vocab_size=VOCAB, is_coupled=True)
+    network = build_neural_drafter(StubNetwork(DRAFT_LAW))
+    return FrugalDrafter(free, network, vocab_size=VOCAB, node_cost=0.0, is_coupled=True)
+
+
 def build_ladder() -> LadderDrafter:
     """Return a ladder from a look-up to a network."""
     sources = [SuffixDrafter(), TableDrafter(counted_table()), build_neural_drafter(StubNetwork(DRAFT_LAW))]
@@ -218,6 +226,7 @@ DRAFTERS: Mapping[str, Callable[[], Drafter]] = MappingProxyType(
         "table tree": lambda: TableDrafter(counted_table(), node_cost=0.0, width=3, is_coupled=True),
         "merged": build_merged,
         "merged chain": lambda: build_merged(width=1, is_coupled=False),
+        "frugal": build_frugal,
         "ladder": build_ladder,
         "uncertain suffix": lambda: build_uncertain(SuffixDrafter(node_cost=0.0)),
         "uncertain network": lambda: build_uncertain(build_neural_drafter(StubNetwork(DRAFT_LAW))),

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Scores
@@ -23,6 +21,7 @@ from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
 from paradraft.drafters.merged import MergedGuesses, bits_of, needs_of
+from paradraft.drafters.rows import planned_for
 
 PROBE_EVERY = 16  # steps after which a source that was passed over is asked again
 FORGETTING = 0.9  # weight of the past in what a source promises
@@ -69,7 +68,7 @@ class LadderDrafter:
         rates = [1.0] * batch.num_rows
         for rung in self.rungs:
             wanted = [rung.is_worth_asking(rate, price, int(plan.depth[at])) for at, rate in enumerate(rates)]
-            drafts = self._drafts(rung, batch, _only(plan, wanted), price)
+            drafts = self._drafts(rung, batch, planned_for(plan, wanted), price)
             for index, draft in enumerate(drafts):
                 if draft is None:
                     continue
@@ -139,11 +138,3 @@ class _Rung:
     def note(self, expected: float) -> None:
         """Learn what it promised."""
         self._promise = FORGETTING * self._promise + (1.0 - FORGETTING) * expected
-
-
-def _only(plan: Plan, wanted: Sequence[bool]) -> Plan:
-    """Return the plan with nodes for some rows only."""
-    if all(wanted):
-        return plan
-    mask = np.array(wanted)
-    return replace(plan, num_nodes=np.where(mask, plan.num_nodes, 0), depth=np.where(mask, plan.depth, 0))

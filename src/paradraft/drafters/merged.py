@@ -154,6 +154,8 @@ class MergedGuesses:
     def shares(self, state: State) -> dict[int, float]:
         """Return the blended law."""
         place = cast(_Place, state)
+        if place.blend is not None:
+            return likeliest(place.blend.shares)
         told = [
             None if at is None or source is None else source.shares(at)
             for source, at in zip(self._sources, place.states, strict=True)
@@ -164,6 +166,9 @@ class MergedGuesses:
     def descend(self, state: State, token: int) -> State | None:
         """Return where every source stands after the token."""
         place = cast(_Place, state)
+        known = place.below.get(token)
+        if known is not None:
+            return known
         states = [
             None if at is None or source is None else source.descend(at, token)
             for source, at in zip(self._sources, place.states, strict=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from paradraft.core.arrays import IntArray
-from paradraft.core.records import Batch, RowSampling
+from paradraft.core.records import Batch, Plan, RowSampling
 
 State = TypeVar("State")
 
@@ -16,6 +18,14 @@ def is_drafting(batch: Batch, index: int) -> bool:
     """Whether the row's request lets anybody draft for it; if not, a drafter need not even read along."""
     params = batch.sampling[index].params
     return params.speculate and params.gamma != 0
+
+
+def planned_for(plan: Plan, wanted: Sequence[bool]) -> Plan:
+    """Return the plan with nodes for these rows only."""
+    if all(wanted):
+        return plan
+    mask = np.array(wanted)
+    return replace(plan, num_nodes=np.where(mask, plan.num_nodes, 0), depth=np.where(mask, plan.depth, 0))
 
 
 @dataclass(slots=True)
