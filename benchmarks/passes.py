@@ -2,6 +2,7 @@
 
     python benchmarks/passes.py                     milliseconds by M at 256 tokens of context, and of whole prompts
     python benchmarks/passes.py --dtype fp32 --repeats 15 --sizes 1,8 --arms native,torch
+    python benchmarks/passes.py --dtype int8 --arms native
 
 A pass over M tokens feeds one known token and a chain of M - 1 drafts; a prompt is fed from nothing and scored at its
 end. transformers runs eagerly with its default attention. Figures are medians, with the smallest in brackets.
@@ -33,6 +34,7 @@ from paradraft.models.build import Build
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.device import DTYPES
 from paradraft.models.native_target import build_native_target
+from paradraft.models.place import DTYPE_NAMES
 from paradraft.models.torch_target import build_torch_target
 
 PAGE_SIZE = 16
@@ -164,7 +166,7 @@ def report(label: str, timings: Timings) -> dict[str, dict[str, float]]:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--dtype", default="bf16", choices=sorted(DTYPES))
+    parser.add_argument("--dtype", default="bf16", choices=DTYPE_NAMES)
     parser.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     parser.add_argument("--sizes", default="1,2,4,8,12,16,32,256")
     parser.add_argument("--prompts", default="256,512")

@@ -103,6 +103,14 @@ def test_bf16_is_as_near_to_the_exact_logits_as_torch_in_bf16(family: str) -> No
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_int8_stays_near_the_exact_logits(family: str) -> None:
+    config = tiny_config(family)
+    exact = logits(whole(torch_runner(config, torch.float64)))
+    error = logits(whole(native(config, "int8"))) - exact
+    assert 1e-4 < np.sqrt((error**2).mean()) < 0.1 * exact.std()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_layers_are_a_model_of_their_own(family: str) -> None:
     config = tiny_config(family)
     ours = native(config).first_layers(2, num_pages=16, page_size=PAGE_SIZE)

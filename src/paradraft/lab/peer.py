@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
+from paradraft.core.errors import ConfigError
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.results import Completion, GenerationResult, GenerationStats
@@ -22,7 +23,11 @@ class TransformersPeer:
     """Generates with `transformers` alone. Greedy only; several prompts are padded on the left to one batch."""
 
     def __init__(self, folder: Path, *, dtype: str, device: str = "cpu") -> None:
-        """Load a folder of config and safetensors weights; remote code stays off."""
+        """Load a folder of config and safetensors weights; remote code stays off. Raises ConfigError for int8."""
+        if dtype not in _DTYPES:
+            raise ConfigError(
+                f"transformers does not compute in {dtype} here.", remedy="Compare with it in bf16 or fp32."
+            )
         with quietly():
             model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=_DTYPES[dtype], local_files_only=True, trust_remote_code=False

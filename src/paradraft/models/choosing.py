@@ -10,18 +10,23 @@ from paradraft.models.decoder_config import why_unsupported
 from paradraft.models.native_weights import KINDS
 from paradraft.native.library import load_library
 
+_NATIVE_ONLY = frozenset({"int8"})
+
 
 def why_not_native(runner: str, config: Mapping[str, object], *, name: str, dtype: str, device: str) -> str | None:
     """Return why torch is to run a model and not the native core, None if the native core is.
 
-    runner is one of RUNNERS, dtype fp32, bf16 or fp16, device cpu or cuda. Raises ConfigError if the native core was
-    asked for and cannot.
+    runner is one of RUNNERS, dtype fp32, bf16, fp16 or int8, device cpu or cuda. Raises ConfigError if the native
+    core was asked for and cannot, by its name or by a dtype that it alone has.
     """
     if runner not in RUNNERS:
         raise ConfigError(f"runner={runner!r} is not known.", remedy=f"Choose one of {', '.join(RUNNERS)}.")
-    if runner == TORCH:
-        return "runner is torch"
-    reason = _obstacle(config, dtype, device)
+    reason = "runner is torch" if runner == TORCH else _obstacle(config, dtype, device)
+    if reason is not None and dtype in _NATIVE_ONLY:
+        raise ConfigError(
+            f"dtype={dtype!r} cannot serve {name}, because only the native core computes in it: {reason}.",
+            remedy="Set dtype to bf16 or fp32, or change what is named.",
+        )
     if reason is not None and runner == NATIVE:
         raise ConfigError(
             f"runner='native' cannot serve {name}: {reason}.",
@@ -34,7 +39,7 @@ def _obstacle(config: Mapping[str, object], dtype: str, device: str) -> str | No
     if device != "cpu":
         return f"it runs on the processor, and device is {device}"
     if dtype not in KINDS:
-        return f"it computes in {' and '.join(KINDS)}, and dtype is {dtype}"
+        return f"it computes in {', '.join(KINDS)}, and dtype is {dtype}"
     reason = why_unsupported(config)
     if reason is not None:
         return reason

@@ -29,7 +29,7 @@ from paradraft.models.stored import StoredTensor, Values, narrow
 from paradraft.native.packing import PackedMatrix, pack
 from paradraft.native.records import LayerWeights, ModelWeights
 
-KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16"})
+KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "int8"})
 
 
 def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, dtype: str) -> ModelWeights:
@@ -95,7 +95,7 @@ class _Packer:
         return np.ascontiguousarray(self._read(name).floats())
 
     def rounded(self, name: str) -> Values:
-        """Return a matrix as it lies, in the number format: fp32, or the bits of bf16."""
+        """Return a matrix as it lies: in fp32, or else as the bits of bf16."""
         stored = self._read(name)
         if self.dtype == "fp32":
             return np.ascontiguousarray(stored.floats())

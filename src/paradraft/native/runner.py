@@ -18,8 +18,8 @@ from paradraft.native.records import ModelWeights
 from paradraft.native.scores import ArrayScores, DoneTicket
 
 NO_NEEDS = Needs(sources=())
-# What each number format means for the cache; both sum in fp32.
-CACHE_KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16"})
+# What each number format means for the cache.
+CACHE_KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "bfloat16"})
 _CACHE_BYTES: Mapping[str, int] = MappingProxyType({"float32": 4, "bfloat16": 2})
 
 

@@ -22,7 +22,7 @@ def choose(runner: str, *, dtype: str = "bf16", device: str = "cpu", **changes: 
     return why_not_native(runner, tiny_config("llama", changes), name="tiny", dtype=dtype, device=device)
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32", "int8"])
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "smollm3"])
 def test_every_family_of_the_decoder_can_run_on_the_native_core(family: str, dtype: str) -> None:
     assert why_not_native("native", tiny_config(family), name="tiny", dtype=dtype, device="cpu") is None
@@ -54,7 +54,7 @@ def test_torch_is_taken_where_it_is_asked_for() -> None:
     ("changes", "reason"),
     [
         ({"device": "cuda"}, "device is cuda"),
-        ({"dtype": "fp16"}, "computes in fp32 and bf16, and dtype is fp16"),
+        ({"dtype": "fp16"}, "computes in fp32, bf16, int8, and dtype is fp16"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu', not silu"),
         ({"model_type": "mixtral"}, "model_type 'mixtral' is not one of"),
     ],
@@ -64,6 +64,22 @@ def test_a_forced_runner_that_cannot_serve_is_an_error_with_the_reason(changes: 
         choose("native", **changes)
     assert "runner='native' cannot serve tiny" in caught.value.problem
     assert "torch" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("runner", "changes", "reason"),
+    [
+        ("auto", {"device": "cuda"}, "device is cuda"),
+        ("torch", {}, "runner is torch"),
+        ("auto", {"hidden_act": "x"}, "x"),
+    ],
+)
+def test_a_dtype_of_the_native_core_alone_is_an_error_elsewhere(
+    runner: str, changes: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"only the native core computes in it: .*{reason}") as caught:
+        choose(runner, dtype="int8", **changes)
+    assert "bf16" in caught.value.remedy
 
 
 def test_a_library_that_is_not_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
