@@ -43,6 +43,21 @@ def test_lean_and_whole_folders_draft_the_same(method: str, target: Path, tmp_pa
     assert sum(count for count, _ in drafted[0]) > 20
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_named_network_joins_the_default_tree_and_changes_no_token(temperature: float, target: Path, tmp_path: Path):
+    net = drafter("dspark", **SIZES)
+    folder = save_drafter_folder(tmp_path / "net", net, card(target=open_target(str(target))[1]))
+    params = SamplingParams(temperature=temperature, max_tokens=24, seed=5)
+    answers = {}
+    for network in (str(folder), "none"):
+        with LLM(str(target), draft_network=network, dtype="fp32", **OPTIONS) as llm:
+            results = llm.generate(PROMPTS, params)
+            assert not llm.engine.drafter.failures, llm.engine.drafter.last_reason
+            assert ("dspark" in llm.engine.drafter.needs.sources) is (network != "none")
+        answers[network] = [result.choices[0].token_ids for result in results]
+    assert answers[str(folder)] == answers["none"]
+
+
 def test_a_lean_folder_says_when_its_rows_come_from_other_weights(target: Path, tmp_path: Path):
     checkpoint, facts = open_target(str(target))
     tables, net = tables_of(checkpoint), drafter("dspark", **SIZES)

@@ -15,7 +15,7 @@ DTYPES = ("auto", "fp32", "bf16", "fp16", "int8")
 DEVICES = ("auto", "cpu", "cuda")
 RUNNERS = ("auto", "native", "torch")
 VOCABULARIES = ("same", "mapped")
-AUTO, MERGED, NO_TABLE = "auto", "merged", "none"
+AUTO, MERGED, NETWORK, NOTHING = "auto", "merged", "network", "none"
 MAX_DEPTH, MAX_WIDTH = 64, 16  # of a draft tree
 
 
@@ -24,12 +24,12 @@ class Config:
     """How an engine is put together.
 
     model: built-in name, safetensors or .bin folder, GGUF file, or hub id (`owner/name@revision`).
-    drafter: auto (merged, with the table that ships for the model), none, ngram, suffix, recent, table, merged, ladder,
+    drafter: auto (merged, with what ships for the model), none, ngram, suffix, recent, table, merged, ladder,
     early-exit, a folder with a drafting network, or a model (same forms as model) used as a draft model.
-    draft_sources: what merged and ladder draw on: ngram, suffix, recent, table and folders with networks.
+    draft_sources: what merged and ladder draw on: ngram, suffix, recent, table, network and folders with networks.
     draft_table: file of counted continuations; auto: what ships for the model, none: an empty one.
-    draft_learned_contexts: bound on what finished
-    answers add to it while serving, 0: nothing.
+    draft_network: folder of the source network; auto: what ships for the model, if anything does, none: left out.
+    draft_learned_contexts: bound on what finished answers add to the table while serving, 0: nothing.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
     schedule_verification: then also leave out drafted nodes whose confidence does not pay for them.
@@ -52,8 +52,9 @@ class Config:
     draft_revision: str | None = None
     draft_vocabulary: str = "same"
     draft_branching: tuple[int, ...] = ()
-    draft_sources: tuple[str, ...] = ("suffix", "recent", "table")
+    draft_sources: tuple[str, ...] = ("suffix", "recent", "table", NETWORK)
     draft_table: str = AUTO
+    draft_network: str = AUTO
     draft_learned_contexts: int = 200_000
     draft_width: int = 1
     draft_nodes: int | None = None
@@ -130,7 +131,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _check_types(config: Config) -> None:
-    for name in ("model", "drafter", "draft_table", "rule", *_OPTIONAL_TEXTS):
+    for name in ("model", "drafter", "draft_table", "draft_network", "rule", *_OPTIONAL_TEXTS):
         value = getattr(config, name)
         if not (isinstance(value, str) and value) and not (value is None and name in _OPTIONAL_TEXTS):
             raise ConfigError(f"{name}={value!r} is not allowed.", remedy="Use a text that is not empty.")

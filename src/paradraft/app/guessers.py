@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from paradraft.app.config import MERGED, NO_TABLE, Config
+from paradraft.app.config import MERGED, NETWORK, NOTHING, Config
 from paradraft.app.opened import build_network_drafter
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.core.ports import Drafter
+from paradraft.drafters.frugal import FrugalDrafter
 from paradraft.drafters.guesses import GuessingDrafter
 from paradraft.drafters.ladder import LadderDrafter
 from paradraft.drafters.merged import MergedDrafter
@@ -73,15 +74,31 @@ def build_combined(
     config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack, opened: Opened
 ) -> tuple[Drafter, int]:
     """Return a merged tree or a ladder over the configured sources, and its node budget."""
-    sources = [_source(name, config, target, rule, loaded, opened) for name in config.draft_sources]
+    sources = {name: _source(name, config, target, rule, loaded, opened) for name in config.draft_sources}
     vocab_size = target.target.limits.vocab_size
     if config.drafter == LADDER:
-        costs = [NETWORK_COST if name in opened else 0.0 for name in config.draft_sources]
-        ladder = LadderDrafter(sources, vocab_size=vocab_size, costs=costs, is_coupled=is_coupled(config))
+        costs = [NETWORK_COST if name in opened else 0.0 for name in sources]
+        ladder = LadderDrafter(
+            list(sources.values()), vocab_size=vocab_size, costs=costs, is_coupled=is_coupled(config)
+        )
         return ladder, config.draft_nodes or config.gamma
     width = MERGED_WIDTH if rule.shape is Shape.TREE else 1
-    merged = MergedDrafter(sources, vocab_size=vocab_size, width=width, is_coupled=is_coupled(config))
-    return merged, config.draft_nodes or max(MERGED_NODES, config.gamma)
+    free = [source for name, source in sources.items() if name not in opened]
+    networks = [source for name, source in sources.items() if name in opened]
+    options = {"vocab_size": vocab_size, "width": width, "is_coupled": is_coupled(config)}
+    return _merged(free, networks, options), config.draft_nodes or max(MERGED_NODES, config.gamma)
+
+
+def _merged(
+    free: Sequence[GuessingDrafter], networks: Sequence[GuessingDrafter], options: Mapping[str, Any]
+) -> GuessingDrafter:
+    """Return one tree of all sources, in which each network beside free sources is asked only where that pays."""
+    if not free:
+        return MergedDrafter(networks, **options)
+    merged: GuessingDrafter = MergedDrafter(free, **options)
+    for network in networks:
+        merged = FrugalDrafter(merged, network, **options)
+    return merged
 
 
 def _source(
@@ -95,13 +112,13 @@ def _source(
         return build_network_drafter(name, opened, config, target, rule, loaded)
     raise ConfigError(
         f"draft_sources names {name!r}, which is no source of guesses.",
-        remedy=f"Use {', '.join([*LOOKUPS, TABLE])}, or a folder with a drafting network.",
+        remedy=f"Use {', '.join([*LOOKUPS, TABLE, NETWORK])}, or a folder with a drafting network.",
     )
 
 
 def _table(config: Config, target: LoadedModel) -> Table:
     vocab_size = target.target.limits.vocab_size
-    if config.draft_table == NO_TABLE:
+    if config.draft_table == NOTHING:
         return count_table([], vocab_size=vocab_size)
     table = read_table(Path(config.draft_table).expanduser(), vocab_size=vocab_size)
     counted = table.origin.tokenizer_sha256

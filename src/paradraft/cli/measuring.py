@@ -55,7 +55,7 @@ def measure(
     from paradraft.lab.provenance import gather
 
     tasks = read_tasks(prompts)
-    table, config = config.draft_table, settled(config)  # while the model still has its own name
+    asked, config = config, settled(config)  # while the model still has its own name
     with ExitStack() as stack:
         same = stack.enter_context(weights_for_all(config.model, with_peer=wanted.peer is not None))
         config = replace(config, model=same)
@@ -66,7 +66,7 @@ def measure(
             command=["paradraft", *sys.argv[1:]],
             model=identity_of(plain),
             dtype=plain.limits.dtype,
-            settings=asdict(replace(config, draft_table=table)),  # not where this machine keeps it
+            settings=asdict(_as_asked(config, asked)),
         )
         with counting("Measuring") as progress:
             runs = run_bench(arms, prompt_set, plan, progress=progress)
@@ -88,6 +88,16 @@ def measure(
         )
         baselines = (PLAIN,) if wanted.peer is None else (PLAIN, wanted.peer)
         return build_report(measured, provenance, baselines=baselines)
+
+
+def _as_asked(config: Config, asked: Config) -> Config:
+    """Return a configuration without the places where this machine keeps what ships."""
+    return replace(
+        config,
+        draft_table=asked.draft_table,
+        draft_network=asked.draft_network,
+        draft_sources=asked.draft_sources,
+    )
 
 
 def _open_arms(stack: ExitStack, config: Config, wanted: Wanted) -> tuple[LLM, list[Arm]]:
