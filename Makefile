@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # One test process per core, each with one thread of its own.
 WORKERS ?= 2
 
-.PHONY: help setup demo test check lint exactness bench clean
+.PHONY: help setup demo test check lint exactness bench drafters clean
 
 help:
 	@echo "make setup      build .venv and bring the built-in model"
@@ -16,6 +16,8 @@ help:
 	@echo "make check      formatting, lint, types, architecture and unit tests"
 	@echo "make exactness  the full matrix: every drafter, gamma, order and number of rows; goes on in out/ after a stop"
 	@echo "make bench      measure speculative against plain decoding, with a report in out/"
+	@echo "make drafters GSM8K=gsm8k_train.jsonl"
+	@echo "                train the drafters that ship, in out/drafters; goes on after a stop, sizes are variables"
 	@echo "make clean      remove .venv and caches"
 
 setup: $(STAMP)
@@ -47,6 +49,9 @@ exactness: setup
 bench: setup
 	@mkdir -p out
 	$(BIN)/paradraft bench --arms plain,fixed,adaptive --json out/bench.json --html out/bench.html
+
+drafters: setup
+	@PARADRAFT=$(BIN)/paradraft GSM8K=$(GSM8K) recipes/smollm2-135m.sh
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache
