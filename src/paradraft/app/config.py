@@ -28,7 +28,7 @@ class Config:
     early-exit, a folder with a drafting network, or a model (same forms as model) used as a draft model.
     draft_sources: what merged and ladder draw on: ngram, suffix, recent, table, network and folders with networks.
     draft_table: file of counted continuations; auto: what ships for the model, none: an empty one.
-    draft_network: folder of the source network; auto: what ships for the model, if anything does, none: left out.
+    draft_network: folder of the source network; auto: what ships for the model, if anything does; none: left out.
     draft_learned_contexts: bound on what finished answers add to the table while serving, 0: nothing.
     rule: coupled (default), greedy, rejection, block, recursive; lossy and so marked: ratio, typical.
     gamma: most draft tokens per step on one path. adaptive: shorten drafts where measured costs say so;
@@ -54,7 +54,7 @@ class Config:
     draft_branching: tuple[int, ...] = ()
     draft_sources: tuple[str, ...] = ("suffix", "recent", "table", NETWORK)
     draft_table: str = AUTO
-    draft_network: str = AUTO
+    draft_network: str = NOTHING
     draft_learned_contexts: int = 200_000
     draft_width: int = 1
     draft_nodes: int | None = None

@@ -51,15 +51,15 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_built_in_model_drafts_with_the_network_that_ships_for_it(shipped: Path):
-    chosen = settled(Config())
+def test_the_built_in_model_drafts_with_the_network_that_ships_for_it_where_that_is_asked_for(shipped: Path):
+    chosen = settled(Config(draft_network="auto"))
     assert chosen.draft_sources == ("suffix", "recent", "table", str(shipped))
     assert chosen.draft_network == str(shipped)
     assert settled(chosen) == chosen
 
 
-@pytest.mark.parametrize("changes", [{"draft_network": "none"}, {"model": "folder"}])
-def test_no_network_drafts_where_it_is_turned_off_or_of_another_model(shipped: Path, changes: dict[str, str]):
+@pytest.mark.parametrize("changes", [{}, {"draft_network": "auto", "model": "folder"}])
+def test_no_network_drafts_unasked_or_for_another_model(shipped: Path, changes: dict[str, str]):
     chosen = settled(Config(**changes))
     assert chosen.draft_sources == ("suffix", "recent", "table")
     assert chosen.draft_network == "none"
