@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paradraft.cli import options
-from paradraft.cli.settings import build_config, build_sampling
+from paradraft.cli.settings import build_config, build_sampling, without_sampling
 from paradraft.core.errors import ConfigError
 from paradraft.core.sampling import SamplingParams
 
@@ -49,7 +49,9 @@ def generate(
     """
     from paradraft.cli.opening import open_llm
 
-    chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
+    chosen = build_config(
+        config, without_sampling(settings), model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype
+    )
     params = build_sampling(settings, temperature=temperature, seed=seed, max_tokens=max_tokens)
     text = _read_prompt(prompt)
     with open_llm(chosen) as llm:

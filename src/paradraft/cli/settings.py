@@ -21,13 +21,22 @@ _SAMPLING_KEYS = frozenset(field.name for field in fields(SamplingParams)) - _CO
 
 
 def build_config(file: Path | None, settings: Sequence[str] | None, **given: object) -> Config:
-    """Return the configuration; options that were not given are None and change nothing."""
+    """Return the configuration; options that were not given are None and change nothing.
+
+    Raises ConfigError for keys that are not known, and for those of a request's sampling: who takes them leaves them
+    to build_sampling, and gives what without_sampling leaves here.
+    """
     base = Config() if file is None else read_config(file)
-    values = {key: value for key, value in parse_settings(settings).items() if key not in _SAMPLING_KEYS}
+    values = parse_settings(settings)
     for key in values:
         _check_key(key)
     named = {key: value for key, value in given.items() if value is not None}
     return configure({**values, **named}, base)
+
+
+def without_sampling(settings: Sequence[str] | None) -> list[str]:
+    """Return the settings that are not a request's sampling parameters."""
+    return [setting for setting in settings or () if _parse(setting)[0] not in _SAMPLING_KEYS]
 
 
 def build_sampling(settings: Sequence[str] | None, **given: object) -> SamplingParams:
@@ -75,6 +84,11 @@ def parse_share(text: str) -> Share:
 
 
 def _check_key(key: str) -> None:
+    if key in _SAMPLING_KEYS:
+        raise ConfigError(
+            f"--set {key} says how one request is sampled, and this command does not take it so.",
+            remedy="Use the command's own option, such as --temperature, if --help names one.",
+        )
     known = sorted(_CONFIG_KEYS | _SAMPLING_KEYS)
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)

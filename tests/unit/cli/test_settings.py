@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from paradraft.cli.settings import build_config, build_sampling, parse_integers, parse_names, parse_settings
+from paradraft.cli.settings import (
+    build_config,
+    build_sampling,
+    parse_integers,
+    parse_names,
+    parse_settings,
+    without_sampling,
+)
 from paradraft.core.errors import ConfigError
 
 
@@ -29,7 +36,12 @@ def test_a_bias_can_be_given_although_toml_keys_are_texts():
 
 
 def test_sampling_parameters_are_told_from_options():
-    assert build_config(None, ["top_p=0.5", "gamma=3"]).gamma == 3
+    assert build_config(None, without_sampling(["top_p=0.5", "gamma=3"])).gamma == 3
+
+
+def test_a_sampling_parameter_is_refused_where_it_would_be_ignored():
+    with pytest.raises(ConfigError, match="--set temperature says how one request is sampled"):
+        build_config(None, ["temperature=1", "gamma=3"])
     assert build_sampling(["top_p=0.5", "gamma=3"], temperature=0.0).top_p == 0.5
 
 
