@@ -3,7 +3,10 @@
     python benchmarks/replay_drafters.py --texts FOLDER                    tau by drafter and node budget
     python benchmarks/replay_drafters.py --texts FOLDER --fit              weights for drafters/priors.py
     python benchmarks/replay_drafters.py --texts FOLDER --table FILE       with a table made before
+    python benchmarks/replay_drafters.py --texts FILE --table FILE --said  also what confidences said and what was seen
 
+FILE is what host_draft.py --record leaves: answers with the seeds and the temperature they were sampled with. Drafts
+follow the target's noise then, as under the coupled rule: given the seed, its tokens are those that were recorded.
 FOLDER holds what a capture leaves: NAME.npz with `ids` (all texts joined) and NAME.json, a list of {prompt_len, length,
 source} in the same order. The answers are taken for what the target says. Without --table the table is counted on the
 half of the texts that is not replayed, both ways round. tau counts the bonus token; all nodes are drafted, whatever
@@ -16,15 +19,17 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from host_draft import batch_of, plan_of, verdict_on
 
-from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.app.guessers import MERGED_WIDTH
+from paradraft.core.arrays import DoubleArray, IntArray, ints, starts_of
 from paradraft.core.ports import Drafter
-from paradraft.core.records import Origin, Plan, Verdict
+from paradraft.core.records import Origin, Plan, Proposal, RowSampling, Verdict
+from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.ladder import LadderDrafter
 from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.ngram import NgramDrafter
@@ -46,6 +51,8 @@ class Text:
     ids: IntArray
     prompt_len: int
     source: str
+    seed: int = 0
+    temperature: float = 0.0
 
 
 @dataclass
@@ -57,6 +64,13 @@ class Tally:
     nodes: int = 0
     seconds: float = 0.0
     by_source: dict[str, list[int]] = field(default_factory=dict)
+    # by tenth of confidence: nodes, their confidence, those that stood
+    said: DoubleArray = field(default_factory=lambda: np.zeros((10, 3)))
+
+    def add_said(self, proposal: Proposal, path: Sequence[int]) -> None:
+        """Count each node with its confidence."""
+        for node, value in enumerate([] if proposal.confidence is None else proposal.confidence.tolist()):
+            self.said[min(int(value * 10), 9)] += (1.0, value, node in path)
 
     @property
     def tau(self) -> float:
@@ -65,15 +79,21 @@ class Tally:
 
 
 def suffix() -> SuffixDrafter:
-    return SuffixDrafter(node_cost=0.0)
+    return SuffixDrafter(node_cost=0.0, is_coupled=True)
+
+
+def recent() -> RecentDrafter:
+    return RecentDrafter(node_cost=0.0, is_coupled=True)
 
 
 def table(counted: Table) -> TableDrafter:
-    return TableDrafter(counted, node_cost=0.0)
+    return TableDrafter(counted, node_cost=0.0, is_coupled=True)
 
 
 def merged(*sources: Drafter) -> MergedDrafter:
-    return MergedDrafter(sources, vocab_size=VOCAB_SIZE, node_cost=0.0)  # type: ignore[arg-type]
+    return MergedDrafter(  # type: ignore[arg-type]
+        sources, vocab_size=VOCAB_SIZE, width=MERGED_WIDTH, node_cost=0.0, is_coupled=True
+    )
 
 
 DRAFTERS: dict[str, Build] = {
@@ -82,18 +102,24 @@ DRAFTERS: dict[str, Build] = {
     "suffix, tree": lambda _: SuffixDrafter(node_cost=0.0, width=4),
     "table": table,
     "table, tree": lambda counted: TableDrafter(counted, node_cost=0.0, width=4),
-    "recent": lambda _: RecentDrafter(node_cost=0.0),
+    "recent": lambda _: recent(),
     "ladder: suffix, table": lambda counted: LadderDrafter(
         [suffix(), table(counted)], vocab_size=VOCAB_SIZE, node_cost=0.0
     ),
     "merged: suffix, table": lambda counted: merged(suffix(), table(counted)),
-    "merged: suffix, recent": lambda _: merged(suffix(), RecentDrafter()),
-    "merged: recent, table": lambda counted: merged(RecentDrafter(), table(counted)),
-    "merged: suffix, recent, table": lambda counted: merged(suffix(), RecentDrafter(), table(counted)),
+    "merged: suffix, recent": lambda _: merged(suffix(), recent()),
+    "merged: recent, table": lambda counted: merged(recent(), table(counted)),
+    "merged: suffix, recent, table": lambda counted: merged(suffix(), recent(), table(counted)),
 }
 
 
 def read_texts(folder: Path) -> Iterator[Text]:
+    if folder.is_file():
+        for line in folder.read_text().splitlines():
+            note = json.loads(line)
+            ids = ints([*note["prompt"], *note["answer"]])
+            yield Text(ids, len(note["prompt"]), note["kind"], note.get("seed", 0), note.get("temperature", 0.0))
+        return
     for path in sorted(folder.glob("*.npz")):
         notes = path.with_suffix(".json")
         if not notes.exists():
@@ -106,7 +132,7 @@ def read_texts(folder: Path) -> Iterator[Text]:
             at += note["length"]
 
 
-def replay(drafter: Drafter, texts: Sequence[Text], nodes: int, depth: int) -> Tally:
+def replay_texts(drafter: Drafter, texts: Sequence[Text], nodes: int, depth: int) -> Tally:
     tally = Tally()
     for row, text in enumerate(texts):
         before = (tally.steps, tally.tokens)
@@ -126,8 +152,10 @@ def _replay_one(drafter: Drafter, text: Text, row: int, plan: Plan, depth: int, 
         depth=ints([min(depth, int(plan.num_nodes[0]))]),
         reasons=("",),
     )
+    params = SamplingParams(temperature=text.temperature)
+    sampling = RowSampling(params=params, seed=text.seed, choice=0, prompt_len=text.prompt_len, stop_ids=())
     while at < len(text.ids):
-        batch = batch_of([text.ids[:at]], [text.prompt_len], first_row=row)
+        batch = replace(batch_of([text.ids[:at]], [text.prompt_len], first_row=row), sampling=(sampling,))
         begin = time.perf_counter()
         proposal = drafter.propose(batch, plan)
         tally.seconds += time.perf_counter() - begin
@@ -145,6 +173,7 @@ def _replay_one(drafter: Drafter, text: Text, row: int, plan: Plan, depth: int, 
         tally.steps += 1
         tally.tokens += len(tokens)
         tally.nodes += len(proposal.tokens)
+        tally.add_said(proposal, path)
         at += len(tokens)
     drafter.forget(ints([row]))
 
@@ -159,14 +188,23 @@ def folds(texts: list[Text], counted: Table | None) -> Iterator[tuple[Table, lis
         yield count_table(known, vocab_size=VOCAB_SIZE), texts[part::2]
 
 
-def compare(texts: list[Text], counted: Table | None, budgets: Sequence[int], names: Sequence[str], most: int) -> None:
+def print_said(said: DoubleArray) -> None:
+    """Print by tenth of confidence how many nodes there were, what they said on average and how many stood."""
+    for low, (count, confidence, stood) in enumerate(said):
+        if count:
+            print(f"    {low / 10:.1f}: {int(count):6} nodes said {confidence / count:.3f}, stood {stood / count:.3f}")
+    print(f"    calibration error {np.abs(said[:, 1] - said[:, 2]).sum() / said[:, 0].sum():.4f}")
+
+
+def compare(texts: list[Text], counted: Table | None, options: argparse.Namespace) -> None:
     print(f"{'drafter':32} {'nodes':>5} {'tau':>6} {'used':>5} {'us/step':>8}  by source")
-    for name in names:
-        for nodes in budgets:
+    for name in options.drafters:
+        for nodes in options.nodes:
             total = Tally()
             for one, held_out in folds(texts, counted):
-                tally = replay(DRAFTERS[name](one), held_out[:most], nodes, 8)
+                tally = replay_texts(DRAFTERS[name](one), held_out[: options.most], nodes, 8)
                 total.steps, total.tokens = total.steps + tally.steps, total.tokens + tally.tokens
+                total.said += tally.said
                 total.nodes, total.seconds = total.nodes + tally.nodes, total.seconds + tally.seconds
                 for source, (steps, tokens) in tally.by_source.items():
                     counts = total.by_source.setdefault(source, [0, 0])
@@ -176,9 +214,12 @@ def compare(texts: list[Text], counted: Table | None, budgets: Sequence[int], na
             )
             used, cost = total.nodes / max(total.steps, 1), 1e6 * total.seconds / max(total.steps, 1)
             print(f"{name:32} {nodes:5} {total.tau:6.3f} {used:5.1f} {cost:8.0f}  {parts}", flush=True)
+            if options.said:
+                print_said(total.said)
 
 
 def fit(texts: list[Text], counted: Table | None, names: Sequence[str], passes: int, most: int) -> None:
+    is_warm = texts[0].temperature > 0.0
     for name in names:
         pool = None
         for number in range(passes):
@@ -186,15 +227,15 @@ def fit(texts: list[Text], counted: Table | None, names: Sequence[str], passes: 
                 drafter = DRAFTERS[name](one)
                 assert isinstance(drafter, MergedDrafter)
                 if pool is not None:
-                    drafter.pools[False] = pool
-                tally = replay(drafter, held_out[:most], 8, 8)
-                pool = drafter.pools[False]
+                    drafter.pools[is_warm] = pool
+                tally = replay_texts(drafter, held_out[:most], 8, 8)
+                pool = drafter.pools[is_warm]
                 print(f"{name} pass {number}: tau {tally.tau:.3f}", flush=True)
         assert pool is not None
         for source, weights in zip(pool.names, pool.weights.sources, strict=True):
             values = ", ".join(f"{getattr(weights, slot):.2f}" for slot in weights.__slots__)
             print(f"    {source}: SourceWeights({values})")
-        print(f"    depth: {tuple(round(value, 2) for value in pool.weights.depth)}")
+        print(f"    depth: {tuple(round(value, 2) for value in pool.weights.depth)}, noise: {pool.weights.noise:.2f}")
 
 
 def main() -> None:
@@ -204,6 +245,7 @@ def main() -> None:
     parser.add_argument("--drafters", nargs="+", default=list(DRAFTERS), choices=list(DRAFTERS))
     parser.add_argument("--nodes", type=int, nargs="+", default=[4, 8, 12])
     parser.add_argument("--most", type=int, default=10**9, help="texts replayed, of each half")
+    parser.add_argument("--said", action="store_true", help="print confidences beside what stood")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--passes", type=int, default=2)
     options = parser.parse_args()
@@ -219,7 +261,7 @@ def main() -> None:
             options.most,
         )
     else:
-        compare(texts, counted, options.nodes, options.drafters, options.most)
+        compare(texts, counted, options)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TABLE, LADDER = "table", "ladder"
 COMBINING = (MERGED, LADDER)
-MERGED_WIDTH = 4  # children per node; the budget decides how many of them there is room for
+MERGED_WIDTH = 8  # children per node; the budget decides how many of them there is room for
 MERGED_NODES = 8  # of a tree, unless draft_nodes says otherwise
 NETWORK_COST = 0.3  # of a network's pass on the ladder, in plain passes
 

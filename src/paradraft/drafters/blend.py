@@ -20,6 +20,7 @@ from paradraft.drafters.priors import DEPTHS, Weights, prior_of
 Told = Sequence["dict[int, float] | None"]  # what each source says of one place, None or {} where it is silent
 
 FAINTEST = 0.02  # a share below counts as not named
+LIFTED = 0.05  # share times e**G from which a token is named nevertheless, where the noise is known
 LEAST_REST = 1e-3
 RATE, RATE_HALVED, LEAST_RATE = 0.03, 2000.0, 0.004  # of learning: at first, after how many steps, and at last
 PULL = 2e-5  # towards the prior, per step
@@ -48,8 +49,12 @@ class Pool:
         self.weights: Weights = self._prior.copy()
 
     def blend(self, told: Told, depth: int, gumbel: dict[int, float] | None = None) -> Blend:
-        """Return the law of the next token at a depth; gumbel bends it towards the target's choice."""
+        """Return the law of the next token at a depth.
+
+        gumbel bends it towards the target's choice; then all tokens count that are told of (see `lifted`).
+        """
         weights = self.weights
+        faintest = FAINTEST if gumbel is None else 0.0
         odds: dict[int, float] = {}  # of each token, against one that nobody names
         none = weights.depth[depth if depth < DEPTHS else DEPTHS - 1]
         for source, said in zip(weights.sources, told, strict=True):
@@ -61,7 +66,7 @@ class Pool:
             none += source.rest_slope * rest - miss
             slope, hit = source.hit_slope, math.exp(source.hit - miss)
             for token, share in said.items():
-                if share >= FAINTEST:
+                if share >= faintest:
                     odds[token] = odds.get(token, 1.0) * hit * share**slope
         if not odds:
             return Blend(told, depth, {}, 1.0)
@@ -85,6 +90,7 @@ class Pool:
         rate = max(RATE / math.sqrt(1.0 + self.num_steps / RATE_HALVED), LEAST_RATE)
         weights, prior = self.weights, self._prior
         depth = min(blend.depth, DEPTHS - 1)
+        faintest = FAINTEST if blend.gumbel is None else 0.0
         weights.depth[depth] = _moved(weights.depth[depth], prior.depth[depth], rate * none)
         if blend.gumbel is not None:
             slope = sum([error * blend.gumbel[word] for word, error in errors.items()])
@@ -96,7 +102,7 @@ class Pool:
             rest = math.log(max(1.0 - sum(said.values()), LEAST_REST))
             named, slope = 0.0, 0.0
             for word, share in said.items():
-                if share >= FAINTEST:
+                if share >= faintest:
                     named += errors[word]
                     slope += errors[word] * math.log(share)
             unnamed = -none - named
@@ -105,6 +111,13 @@ class Pool:
             source.miss_slope = _moved(source.miss_slope, start.miss_slope, rate * rest * unnamed)
             source.miss = _moved(source.miss, start.miss, rate * unnamed)
             source.rest_slope = _moved(source.rest_slope, start.rest_slope, rate * rest * none)
+
+
+def lifted(said: dict[int, float], gumbel: dict[int, float]) -> dict[int, float]:
+    """Return the shares that are worth naming where the target's noise is known: faint ones only if it favours them."""
+    return {
+        token: share for token, share in said.items() if share >= FAINTEST or share * math.exp(gumbel[token]) >= LIFTED
+    }
 
 
 def _moved(weight: float, prior: float, step: float) -> float:

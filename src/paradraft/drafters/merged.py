@@ -17,7 +17,7 @@ from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError
 from paradraft.core.ports import Needs, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
-from paradraft.drafters.blend import Blend, Pool
+from paradraft.drafters.blend import Blend, Pool, lifted
 from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
 from paradraft.drafters.growth import Budget, grow
@@ -160,7 +160,11 @@ class MergedGuesses:
             None if at is None or source is None else source.shares(at)
             for source, at in zip(self._sources, place.states, strict=True)
         ]
-        blend = place.blend = self._pool.blend(told, place.depth, self._gumbel(told, place.depth))
+        gumbel = None
+        if self._noise is not None:
+            gumbel = self._noise.at(place.depth).of({token for said in told if said for token in said})
+            told = [said and lifted(said, gumbel) for said in told]
+        blend = place.blend = self._pool.blend(told, place.depth, gumbel)
         return likeliest(blend.shares)
 
     def descend(self, state: State, token: int) -> State | None:
@@ -196,9 +200,3 @@ class MergedGuesses:
                 break
             self._pool.learn(place.blend, token)
             place = place.below.get(token)
-
-    def _gumbel(self, told: Sequence[dict[int, float] | None], depth: int) -> dict[int, float] | None:
-        if self._noise is None:
-            return None
-        tokens = list({token: None for said in told if said for token in said})
-        return dict(zip(tokens, self._noise.gumbel(tokens, depth), strict=True)) if tokens else {}

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from paradraft.drafters.blend import FARTHEST, Pool
+from paradraft.drafters.blend import FARTHEST, Pool, lifted
 from paradraft.drafters.priors import DEPTHS, SourceWeights, Weights, prior_of
 
 PAIR = ("suffix+shared", "table")
@@ -57,6 +57,14 @@ def test_noise_lifts_the_token_that_the_target_will_choose() -> None:
     pool = Pool(PAIR)
     shares = pool.blend([{1: 0.4, 2: 0.4}, None], 0, {1: 0.1, 2: 2.0}).shares
     assert shares[2] > 3 * shares[1]
+
+
+def test_faint_tokens_are_named_where_the_noise_favours_them_and_nowhere_else() -> None:
+    said, gumbel = {1: 0.5, 2: 0.01, 3: 0.01}, {1: 0.0, 2: 4.0, 3: 0.5}
+    assert lifted(said, gumbel) == {1: 0.5, 2: 0.01}
+    pool = Pool(PAIR)
+    assert pool.blend([said, None], 0).shares.keys() == {1}
+    assert pool.blend([lifted(said, gumbel), None], 0, gumbel).shares.keys() == {1, 2}
 
 
 def test_learning_is_a_step_down_the_gradient_of_the_log_likelihood() -> None:

@@ -12,7 +12,7 @@ import pytest
 from paradraft.core.arrays import ints
 from paradraft.core.records import Batch, Plan, Proposal
 from paradraft.core.sampling import SamplingParams
-from paradraft.drafters.blend import FAINTEST, LEAST_REST
+from paradraft.drafters.blend import FAINTEST, LEAST_REST, LIFTED
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
 from paradraft.drafters.merged import MergedDrafter
@@ -31,8 +31,12 @@ Path_ = tuple[int, ...]
 
 def law(told: list[dict[int, float]], weights: Weights, depth: int, noise: Coupling | None) -> dict[int, float]:
     """Return the blended law as the formula in blend.py reads."""
+    faintest = FAINTEST
+    if noise is not None:
+        told = [{token: p for token, p in said.items() if is_worth_naming(p, token, depth, noise)} for said in told]
+        faintest = 0.0
     rests = [math.log(max(1.0 - sum(said.values()), LEAST_REST)) for said in told]
-    named = [{token: p for token, p in said.items() if p >= FAINTEST} for said in told]
+    named = [{token: p for token, p in said.items() if p >= faintest} for said in told]
     both = list(zip(weights.sources, told, named, rests, strict=True))
     scores = {}
     for token in dict.fromkeys(token for said in named for token in said):  # among equals the first named
@@ -49,6 +53,10 @@ def law(told: list[dict[int, float]], weights: Weights, depth: int, noise: Coupl
     none += sum(source.rest_slope * rest if whole else source.silent for source, whole, _, rest in both)
     total = math.exp(none) + sum(math.exp(score) for score in scores.values())
     return {token: math.exp(score) / total for token, score in scores.items()}
+
+
+def is_worth_naming(share: float, token: int, depth: int, noise: Coupling) -> bool:
+    return share >= FAINTEST or share * math.exp(noise.gumbel([token], depth)[0]) >= LIFTED
 
 
 def told_after(source: Guesses | None, path: Path_) -> dict[int, float]:

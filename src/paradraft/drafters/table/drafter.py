@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from paradraft.core.arrays import IntArray, ints, join
 from paradraft.core.ports import Needs
 from paradraft.core.records import Batch, Plan, Verdict
+from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.guesses import Guesses, State
 from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
 from paradraft.drafters.rows import RowStates
@@ -54,7 +55,8 @@ class TableDrafter(LookupDrafter[_Row]):
         if not plan.num_nodes[index]:
             return None
         context = tuple(batch.known(index)[-self.lookup.longest :][::-1].tolist()) if self.lookup.longest else ()
-        return TableGuesses(self.lookup, self.learned.of(row.tenant), context)
+        noise = coupling_of(batch, index) if self._growth.is_coupled else None
+        return TableGuesses(self.lookup, self.learned.of(row.tenant), context, noise)
 
     def keep(self, row: _Row, batch: Batch, verdict: Verdict, index: int) -> None:
         """Keep the row's last tokens: when it ends, what it has produced is learned."""
@@ -66,12 +68,19 @@ class TableDrafter(LookupDrafter[_Row]):
 
 
 class TableGuesses:
-    """The counts behind a context; states are contexts, the newest token first."""
+    """The counts behind a context; states are contexts, the newest token first, with the whole path in front."""
 
-    def __init__(self, lookup: TableLookup, learned: TenantCounts | None, context: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        lookup: TableLookup,
+        learned: TenantCounts | None,
+        context: tuple[int, ...],
+        noise: Coupling | None = None,
+    ) -> None:
         self._lookup = lookup
         self._learned = learned
         self._context = context
+        self._noise = noise
         self._told: dict[State, dict[int, float]] = {}
 
     def root(self) -> State:
@@ -81,14 +90,15 @@ class TableGuesses:
     def shares(self, state: State) -> dict[int, float]:
         """Return the chances after a context."""
         assert isinstance(state, tuple)
-        shares = self._lookup.shares(state, self._learned)
+        noise = None if self._noise is None else self._noise.at(len(state) - len(self._context))
+        shares = self._lookup.shares(state, self._learned, noise)
         self._told[state] = shares
         return shares
 
     def descend(self, state: State, token: int) -> State | None:
         """Return the context one token further."""
         assert isinstance(state, tuple)
-        return (token, *state[: self._lookup.longest - 1])
+        return (token, *state)
 
     def source_of(self, state: State, token: int) -> int:
         """Return the bit of the table if it names the token."""

@@ -8,9 +8,12 @@ and P of the next shorter context,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from paradraft.drafters.guesses import likeliest
+from paradraft.drafters.coupling import PositionNoise
+from paradraft.drafters.guesses import MAX_SHARES, likeliest
+from paradraft.drafters.table.frequent import frequent_tokens
 from paradraft.drafters.table.layout import FACTORS, MARK_BITS, MASK, Order, Table
 from paradraft.drafters.table.overlay import Learned, Parts, TenantCounts
 
@@ -80,12 +83,34 @@ class TableLookup:
         self.longest = max((order.length for order in table.orders), default=0)
         self.lengths = tuple(order.length for order in table.orders)
         self._finders = [_Finder(order) for order in table.orders]
+        single = [order for order in table.orders if order.length == 1]
+        self._frequent = frequent_tokens(single[0], table.vocab_size) if single else None
 
-    def shares(self, context: Sequence[int], learned: TenantCounts | None) -> dict[int, float]:
-        """Return token -> chance after a context, its newest token first; learned counts are added to the table's."""
+    def shares(
+        self, context: Sequence[int], learned: TenantCounts | None, noise: PositionNoise | None = None
+    ) -> dict[int, float]:
+        """Return token -> chance after a context, its newest token first; learned counts are added to the table's.
+
+        Of more tokens than an answer may have these are the likeliest; where the target's noise is known, those that it
+        would choose first, and what all contexts leave goes to frequent tokens.
+        """
+        shares, left = self._law(context, learned)
+        if noise is None:
+            return likeliest(shares)
+        if self._frequent is not None:
+            for token, share in self._frequent.winners(noise).items():
+                shares[token] = shares.get(token, 0.0) + left * share
+        if len(shares) <= MAX_SHARES:
+            return shares
+        gumbel = noise.of(shares)
+        first = likeliest({token: share * math.exp(gumbel[token]) for token, share in shares.items()})
+        return {token: shares[token] for token in first}
+
+    def _law(self, context: Sequence[int], learned: TenantCounts | None) -> tuple[dict[int, float], float]:
+        """Return the chances after a context, and what they leave."""
         found = self._found(context, learned)
         if not found:
-            return {}
+            return {}, 1.0
         mass, parts = found.pop()
         shares = parts.copy()
         while found and mass >= _ENOUGH:
@@ -93,7 +118,7 @@ class TableLookup:
             for token, part in parts.items():
                 shares[token] = shares.get(token, 0.0) + mass * part
             mass *= left
-        return likeliest(shares)
+        return shares, mass
 
     def _found(self, context: Sequence[int], learned: TenantCounts | None) -> list[Parts]:
         """Return what is known of each length of the context, the shortest first.
