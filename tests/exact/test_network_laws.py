@@ -22,6 +22,7 @@ from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import ServedNetwork, serve_net
 from paradraft.nets.vocabulary import DraftVocabulary
+from paradraft.scheduling.verification import cut
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.law import law_of
 from paradraft.verify.rules import make_rule
@@ -34,6 +35,7 @@ VOCAB, SIZE, DEPTH = 5, 16, 2
 KNOWN = [2, 1, 3, 4, 1, 0, 2, 1]
 TARGET = hashed_law(VOCAB, spread=1.0)
 WARM = SamplingParams(temperature=1.0)
+PRICES = {"dspark": 0.48, "eagle3": 0.3}  # that some of the second nodes are worth
 CUT = SamplingParams(temperature=0.7, top_k=3, top_p=0.9)
 KINDS = {
     "dflash": {"method": "dflash"},
@@ -139,8 +141,14 @@ def target_law(params: SamplingParams, tokens: tuple[int, ...]) -> DoubleArray:
     return vector
 
 
-def distance(kind: str, rule: str, params: SamplingParams, *, is_lying: bool = False) -> float:
-    """Return the total variation between a step's output, carried on by the target, and the target's law."""
+def distance(
+    kind: str, rule: str, params: SamplingParams, *, is_lying: bool = False, price: float = 0.0, is_own: bool = False
+) -> tuple[float, set[int]]:
+    """Return the total variation of a step's output, carried on by the target, from its law; and the drafts' lengths.
+
+    price: a chain is cut at the first node whose confidence is lower; is_own: whose own probability is, which is wrong.
+    """
+    lengths: set[int] = set()
 
     def emit(noise: ForkingNoise) -> tuple[int, ...]:
         batch = batch_for(row(params))
@@ -151,6 +159,10 @@ def distance(kind: str, rule: str, params: SamplingParams, *, is_lying: bool = F
             proposal = replace(
                 proposal, laws=replace(proposal.laws, probabilities=proposal.laws.probabilities[::-1].copy())
             )
+        assert proposal.confidence is not None
+        said = own_chances(proposal) if is_own else proposal.confidence.tolist()
+        proposal = cut(proposal, [node for node, chance in enumerate(said) if chance >= price])
+        lengths.add(len(proposal.tokens))
         draft = Draft(tokens=proposal.tokens.tolist(), parents=proposal.parents.tolist())
         acceptor = RuleAcceptor(make_rule(rule), noise=lambda seed, choice: noise)
         return tuple(acceptor.accept(batch, proposal, scores_of(batch, [draft], TARGET)).tokens_of(0).tolist())
@@ -159,23 +171,48 @@ def distance(kind: str, rule: str, params: SamplingParams, *, is_lying: bool = F
     for chance, tokens in outcomes(emit):
         emitted[tokens] = emitted.get(tokens, 0.0) + chance
     law = partial(target_law, params)
-    return total_variation(continued(emitted, law, DEPTH + 1), continued({(): 1.0}, law, DEPTH + 1))
+    return total_variation(continued(emitted, law, DEPTH + 1), continued({(): 1.0}, law, DEPTH + 1)), lengths
+
+
+def own_chances(proposal: Proposal) -> list[float]:
+    """Return what a chain's tokens themselves had, multiplied along it."""
+    laws, product, found = proposal.laws, 1.0, []
+    for token, law in zip(proposal.tokens.tolist(), laws.of.tolist(), strict=True):
+        part = slice(int(laws.starts[law]), int(laws.starts[law + 1]))
+        product *= float(laws.probabilities[part][laws.ids[part] == token][0])
+        found.append(product)
+    return found
 
 
 @pytest.mark.parametrize("params", [WARM, CUT], ids=["warm", "cut"])
 @pytest.mark.parametrize("rule", ["rejection", "block", "recursive"])
 @pytest.mark.parametrize("kind", ["dflash", "dspark", "gated dspark", "reduced dspark"])
 def test_drafts_of_a_network_keep_the_targets_law(kind: str, rule: str, params: SamplingParams) -> None:
-    assert distance(kind, rule, params) < 1e-9
+    assert distance(kind, rule, params)[0] < 1e-9
 
 
 @pytest.mark.parametrize("kind", ["peagle", "eagle3", "medusa"])
 def test_drafts_of_networks_that_read_pairs_keep_the_targets_law(kind: str) -> None:
-    assert distance(kind, "rejection", WARM) < 1e-9
+    assert distance(kind, "rejection", WARM)[0] < 1e-9
 
 
 def test_the_enumeration_sees_a_law_that_was_not_drawn_from() -> None:
-    assert distance("dspark", "rejection", WARM, is_lying=True) > 1e-3
+    assert distance("dspark", "rejection", WARM, is_lying=True)[0] > 1e-3
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block", "recursive"])
+@pytest.mark.parametrize("kind", ["dspark", "eagle3"])
+def test_chains_cut_by_the_confidence_that_a_network_reports_keep_the_law(kind: str, rule: str) -> None:
+    """It follows from the law of a node, which its ancestors settle, and not from the token that is drawn."""
+    error, lengths = distance(kind, rule, WARM, price=PRICES[kind])
+    assert error < 1e-9
+    assert len(lengths) > 1
+
+
+def test_the_enumeration_sees_chains_cut_by_what_was_drawn() -> None:
+    error, lengths = distance("dspark", "rejection", WARM, price=0.2, is_own=True)
+    assert len(lengths) > 1
+    assert error > 1e-3
 
 
 def test_a_correction_makes_the_second_law_depend_on_the_first_draft() -> None:

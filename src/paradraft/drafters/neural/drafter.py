@@ -21,6 +21,7 @@ from paradraft.drafters.neural.drawn import DrawnDraft, drawn_chain, picked
 from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
 from paradraft.drafters.neural.guesses import NeuralGuesses
 from paradraft.drafters.neural.options import NeuralOptions
+from paradraft.drafters.neural.overlap import Overlap
 from paradraft.drafters.neural.ports import Network
 from paradraft.drafters.neural.rows import NeuralRow
 from paradraft.drafters.rows import RowStates, is_drafting
@@ -62,6 +63,7 @@ class NeuralDrafter:
         self._options = options or NeuralOptions()
         self._noise = noise
         self._rows = RowStates(self._new_row, self._drop)
+        self._overlap = Overlap()
         self.num_passed = self._num_dropped = 0
         self.needs = Needs(
             sources=(network.name,),
@@ -82,7 +84,7 @@ class NeuralDrafter:
         drafts = [self._draft(batch, plan, index, answer) for index, answer in enumerate(found)]
         proposal = proposal_of([draft.draft for draft in drafts])
         laws = laws_of(drafts)
-        return proposal if laws is None else replace(proposal, laws=laws, confidence=None)
+        return proposal if laws is None else replace(proposal, laws=laws)
 
     def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
         """Bring the contexts up to date and return what the network says of each row."""
@@ -136,7 +138,7 @@ class NeuralDrafter:
         depth = min(int(plan.depth[index]), nodes, self._network.block_size)
         if is_drawing and not sampling.params.is_greedy:
             noise = self._noise(sampling.seed, sampling.choice)
-            return DrawnWalk(sampling.params, depth, noise, start=len(batch.known(index)))
+            return DrawnWalk(sampling.params, depth, noise, self._overlap, start=len(batch.known(index)))
         terms = TreeTerms(
             depth=depth,
             num_nodes=nodes,
@@ -160,7 +162,10 @@ class NeuralDrafter:
         for index, part in zip(indices, places, strict=True):
             row = self._rows.of(batch, index)
             row.context.follow(int(batch.context_len[index]), taps[first : first + len(part)])
-            row.trust.learn(proposal, verdict, index)
+            if self._options.is_sampled and not batch.sampling[index].params.is_greedy:
+                self._overlap.learn(proposal, verdict, index)
+            else:
+                row.trust.learn(proposal, verdict, index)
             first += len(part)
         texts = [self._text(batch, index) for index in indices]
         self._write([text for text in texts if text.row.num_held >= PROMPT])
@@ -217,7 +222,7 @@ class NeuralDrafter:
         nodes, depth = int(plan.num_nodes[index]), int(plan.depth[index])
         if isinstance(said, NeuralGuesses) and options.is_sampled and not sampling.params.is_greedy:
             noise = self._noise(sampling.seed, sampling.choice)
-            return drawn_chain(said, min(depth, nodes), noise, start=len(batch.known(index)))
+            return drawn_chain(said, min(depth, nodes), noise, self._overlap, start=len(batch.known(index)))
         budget = Budget(nodes, depth, options.width, price_of(plan, options.node_cost))
         trust = self._rows.of(batch, index).trust.use()
         return picked(grow(said, budget, self._coupling(batch, index), trust=trust))

@@ -16,13 +16,13 @@ from typing import Protocol, cast
 from paradraft.core.arrays import ints
 from paradraft.core.ports import Noise
 from paradraft.core.sampling import SamplingParams
-from paradraft.drafters.candidates import draws
 from paradraft.drafters.coupling import Coupling
 from paradraft.drafters.draft import Draft
 from paradraft.drafters.guesses import State
 from paradraft.drafters.neural.drawn import DrawnDraft
 from paradraft.drafters.neural.guesses import SOURCE
 from paradraft.drafters.neural.law import SlotLaw, slot_law, told
+from paradraft.drafters.neural.overlap import Overlap
 from paradraft.nets.serving.rounds import Marginals
 from paradraft.nets.serving.steps import Level, SteppedRound
 
@@ -161,20 +161,16 @@ class DrawnWalk:
     params: SamplingParams
     depth: int
     noise: Noise
+    overlap: Overlap
     start: int
     drawn: DrawnDraft = field(default_factory=lambda: DrawnDraft(Draft()))
     _node: int = -1
 
     def learn(self, node: int, law: SlotLaw) -> None:
         """See Walk."""
-        slot, self._node = len(self.drawn.draft), node
-        if slot >= self.depth:
-            return
-        told = law.drawn_from()
-        [guess] = draws(told, 1, self.noise, position=self.start, first_node=slot)
-        self.drawn.draft.add(guess.token, slot - 1, 1.0, SOURCE)
-        self.drawn.law_of.append(len(self.drawn.laws))
-        self.drawn.laws.append(told)
+        self._node = node
+        if len(self.drawn.draft) < self.depth:
+            self.drawn.draw(law.drawn_from(), self.noise, self.overlap, start=self.start)
 
     def ask(self) -> list[tuple[int, int]]:
         """See Walk."""

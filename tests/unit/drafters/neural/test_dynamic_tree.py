@@ -12,6 +12,7 @@ from paradraft.drafters.draft import Draft, Price
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.neural.dynamic_tree import DrawnWalk, TreeTerms, TreeWalk, run_walks
 from paradraft.drafters.neural.law import SlotLaw
+from paradraft.drafters.neural.overlap import Overlap
 from paradraft.nets.serving.steps import Level
 from paradraft.verify.noise import GumbelNoise
 from support.drafting import RowText, batch_for
@@ -138,7 +139,8 @@ def test_at_a_temperature_the_beam_follows_the_targets_noise() -> None:
 def test_drawn_chains_report_the_laws_they_were_drawn_from_and_are_as_long_as_planned() -> None:
     opened = HashedRound(2, heat=0.8)
     walks = [
-        DrawnWalk(params=WARM, depth=depth, noise=GumbelNoise(seed, 0), start=7) for seed, depth in ((1, 3), (2, 1))
+        DrawnWalk(params=WARM, depth=depth, noise=GumbelNoise(seed, 0), overlap=Overlap(), start=7)
+        for seed, depth in ((1, 3), (2, 1))
     ]
     run_walks(opened, walks)
     assert [len(walk.drawn.draft) for walk in walks] == [3, 1]
@@ -153,7 +155,7 @@ def test_drawn_chains_report_the_laws_they_were_drawn_from_and_are_as_long_as_pl
 def test_drawn_tokens_have_the_frequencies_of_their_law() -> None:
     counts = np.zeros(VOCAB)
     for seed in range(3000):
-        walk = DrawnWalk(params=WARM, depth=2, noise=GumbelNoise(seed, 0), start=7)
+        walk = DrawnWalk(params=WARM, depth=2, noise=GumbelNoise(seed, 0), overlap=Overlap(), start=7)
         run_walks(HashedRound(1, heat=0.8), [walk])
         first, second = walk.drawn.draft.tokens
         counts[second] += first == int(LAW((100,)).argmax())
