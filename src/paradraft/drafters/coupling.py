@@ -15,6 +15,7 @@ from paradraft.core.records import Batch, RowSampling
 from paradraft.verify.noise import GumbelNoise
 
 _LARGEST = 30.0  # of a Gumbel variable that is put to use; chance e**-30
+_FEW = 12  # tokens, above which arrays are quicker
 
 
 class Coupling:
@@ -57,7 +58,13 @@ class PositionNoise:
         """Return token -> G for these tokens, and perhaps for others."""
         missing = [token for token in tokens if token not in self._known]
         if missing:
-            self._known.update(zip(missing, self.of_many(ints(missing)).tolist(), strict=True))
+            is_few = len(missing) <= _FEW
+            found = (
+                self._noise.gumbel_of(missing, position=self._position)
+                if is_few
+                else self.of_many(ints(missing)).tolist()
+            )
+            self._known.update(zip(missing, found, strict=True))
         return self._known
 
     def of_many(self, tokens: IntArray) -> DoubleArray:

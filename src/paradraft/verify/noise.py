@@ -7,6 +7,7 @@ the id, and the fastest wins. With G = -log E this is argmax(log w + G), the Gum
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,11 @@ class GumbelNoise:
         """Return the Gumbel variable of each id, [len(ids)]; a coupled drafter ranks by log q plus this."""
         noise: DoubleArray = -np.log(_exponentials(self._key(position, stream), ids))
         return noise
+
+    def gumbel_of(self, ids: Sequence[int], *, position: int, stream: int = RACE) -> list[float]:
+        """Return what `gumbel` does, up to rounding; quicker for up to about a dozen ids."""
+        key = self._key(position, stream)
+        return [-math.log(-math.log(_uniform(key, token))) for token in ids]
 
     def _key(self, position: int, stream: int) -> int:
         return _absorb(_absorb(self._root, position), stream)
