@@ -35,7 +35,7 @@ VOCAB, SIZE, DEPTH = 5, 16, 2
 KNOWN = [2, 1, 3, 4, 1, 0, 2, 1]
 TARGET = hashed_law(VOCAB, spread=1.0)
 WARM = SamplingParams(temperature=1.0)
-PRICES = {"dspark": 0.48, "eagle3": 0.3}  # that some of the second nodes are worth
+PRICES = {"dspark": 0.45, "eagle3": 0.3}  # that some of the second nodes are worth
 CUT = SamplingParams(temperature=0.7, top_k=3, top_p=0.9)
 KINDS = {
     "dflash": {"method": "dflash"},
