@@ -98,18 +98,19 @@ class TokenIndex(TokenRing):
         begin = max(self._linked, self.floor)
         if end - begin >= BULK:
             self._link_all(begin, end)
-        else:
+        elif begin < end:
+            first = max(begin - len(self._factors) + 1, self.floor)
+            latest = self.after(first - 1, end - first)[::-1]
             for place in range(begin, end):
-                self._link(place)
+                self._link(place, latest[end - 1 - place :])
         self._linked = max(end, begin)
 
-    def _link(self, place: int) -> None:
-        mask, tokens, shift = self._capacity - 1, self._token_view, self._shift
-        length = min(len(self._factors), place - self.floor + 1)
-        context = [tokens[(place - back) & mask] for back in range(length)]
+    def _link(self, place: int, context: Sequence[int]) -> None:
+        """Link the n-grams that end at a place; context begins with its token and leads back as far as is known."""
+        slot, shift = place & (self._capacity - 1), self._shift
         for head, before, key in zip(self._heads, self._chains, self._keys(context), strict=False):
             bucket = key >> shift
-            before[place & mask] = head[bucket]
+            before[slot] = head[bucket]
             head[bucket] = place + 1
 
     def _link_all(self, begin: int, end: int) -> None:

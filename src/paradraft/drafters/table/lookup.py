@@ -127,6 +127,7 @@ class TableLookup:
         """
         found: list[Parts] = []
         key, done, known = 0, 0, len(context)
+        contexts = {} if learned is None else learned.contexts
         for finder in self._finders:
             length = finder.length
             if length > known:
@@ -135,7 +136,7 @@ class TableLookup:
                 key += context[place] * FACTORS[place]
             done = length
             key &= MASK
-            own = None if learned is None else learned.of(length, key)
+            own = contexts.get((length, key))
             parts = finder.parts(key) if own is None else finder.parts_with(key, own)
             if parts is None:
                 break

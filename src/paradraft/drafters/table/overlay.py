@@ -37,28 +37,24 @@ class TenantCounts:
     """What one tenant's answers went on with, by context."""
 
     def __init__(self) -> None:
-        self._contexts: OrderedDict[tuple[int, int], Learned] = OrderedDict()
+        self.contexts: OrderedDict[tuple[int, int], Learned] = OrderedDict()  # by length and key
 
     def __len__(self) -> int:
-        return len(self._contexts)
+        return len(self.contexts)
 
     def learn(self, length: int, key: int, token: int) -> int:
         """Count a continuation of a context; return how many contexts this added."""
-        known = self._contexts.get((length, key))
+        known = self.contexts.get((length, key))
         if known is None:
-            self._contexts[length, key] = Learned(token)
+            self.contexts[length, key] = Learned(token)
             return 1
         known.add(token)
-        self._contexts.move_to_end((length, key))
+        self.contexts.move_to_end((length, key))
         return 0
-
-    def of(self, length: int, key: int) -> Learned | None:
-        """Return what was learned of a context."""
-        return self._contexts.get((length, key))
 
     def drop_oldest(self) -> None:
         """Forget the context that has not been seen for the longest time."""
-        self._contexts.popitem(last=False)
+        self.contexts.popitem(last=False)
 
 
 class Overlay:
