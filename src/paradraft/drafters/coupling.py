@@ -10,9 +10,11 @@ import math
 from collections.abc import Iterable
 from functools import lru_cache
 
+import numpy as np
+
 from paradraft.core.arrays import DoubleArray, IntArray, ints
 from paradraft.core.records import Batch, RowSampling
-from paradraft.verify.noise import GumbelNoise
+from paradraft.verify.noise import GumbelNoise, GumbelsAt
 
 _LARGEST = 30.0  # of a Gumbel variable that is put to use; chance e**-30
 _FEW = 12  # tokens, above which arrays are quicker
@@ -25,10 +27,14 @@ class Coupling:
         """Read the noise of a request from position `start`, that of the first token to be chosen."""
         self._key = (sampling.seed, sampling.choice)
         self._start = start
+        self._levels: dict[int, PositionNoise] = {}
 
     def at(self, depth: int) -> PositionNoise:
         """Return the noise of the children of a node at this depth (0: of the last known token)."""
-        return _noise_at(*self._key, self._start + depth)
+        found = self._levels.get(depth)
+        if found is None:
+            found = self._levels[depth] = _noise_at(*self._key, self._start + depth)
+        return found
 
     def gumbel(self, tokens: list[int], depth: int) -> list[float]:
         """Return G of each token as the child of a node at this depth."""
@@ -49,27 +55,27 @@ class Coupling:
 class PositionNoise:
     """The Gumbel variables of one position, remembered: in a tree many nodes share it, and so do rounds."""
 
-    def __init__(self, noise: GumbelNoise, position: int) -> None:
-        self._noise = noise
-        self._position = position
+    def __init__(self, gumbels: GumbelsAt) -> None:
+        self._gumbels = gumbels
         self._known: dict[int, float] = {}
 
     def of(self, tokens: Iterable[int]) -> dict[int, float]:
         """Return token -> G for these tokens, and perhaps for others."""
-        missing = [token for token in tokens if token not in self._known]
+        known = self._known
+        missing = [token for token in tokens if token not in known]
         if missing:
-            is_few = len(missing) <= _FEW
-            found = (
-                self._noise.gumbel_of(missing, position=self._position)
-                if is_few
-                else self.of_many(ints(missing)).tolist()
-            )
-            self._known.update(zip(missing, found, strict=True))
-        return self._known
+            few = len(missing) <= _FEW
+            found = self._gumbels.of_few(missing) if few else self._gumbels.of(ints(missing)).tolist()
+            known.update(zip(missing, found, strict=True))
+        return known
 
-    def of_many(self, tokens: IntArray) -> DoubleArray:
-        """Return G of each token, [len(tokens)], without remembering them."""
-        return self._noise.gumbel(tokens, position=self._position)
+    def best(self, tokens: IntArray, log_shares: DoubleArray, count: int) -> IntArray:
+        """Return the places of the `count` tokens that are first in a race of these shares, both [n], in any order."""
+        gumbel = self._gumbels.of(tokens)
+        keys = log_shares + gumbel
+        places = np.argpartition(keys, -count)[-count:] if len(keys) > count else np.arange(len(keys))
+        self._known.update(zip(tokens[places].tolist(), gumbel[places].tolist(), strict=True))
+        return ints(places)
 
 
 def coupling_of(batch: Batch, index: int) -> Coupling | None:
@@ -81,4 +87,4 @@ def coupling_of(batch: Batch, index: int) -> Coupling | None:
 @lru_cache(maxsize=1024)
 def _noise_at(seed: int, choice: int, position: int) -> PositionNoise:
     """Return the noise of a position; a function of its key alone, so whoever asks again may have the same one."""
-    return PositionNoise(GumbelNoise(seed, choice), position)
+    return PositionNoise(GumbelNoise(seed, choice).at(position))

@@ -2,6 +2,9 @@
 
 Every node is taken for as likely as all its ancestors and itself together, so of all trees within the budget this one
 has the most expected tokens (best-first search; the shape of OPT-Tree, arXiv 2406.17276, and DDTree, 2604.12989).
+
+Asking what comes below a node is what takes time, and most nodes of a flat tree get no child. So the places below nodes
+wait in the same queue, each at what its best child is hoped to be worth, and are asked when nothing else is worth more.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from paradraft.drafters.draft import Draft, Price
 from paradraft.drafters.guesses import Guesses, State
 from paradraft.drafters.trust import CEILING
 
-# -confidence, order of offering, token, parent, depth of the parent, state of the parent
+HOPE = 0.6  # of a node's own chance, for its best child; asking everywhere brings no more tokens (docs/drafters.md)
+_PLACE = -1
+
+# -worth, rank among equals, token, parent, depth of the parent, state of the parent. The place below a node is written
+# with the node's token, its number as the parent, and no rank.
 Offer = tuple[float, int, int, int, int, State]
 
 
@@ -35,30 +42,28 @@ def grow(guesses: Guesses, budget: Budget, noise: Coupling | None = None, *, tru
     trust multiplies each level's estimate.
     """
     draft = Draft()
-    if budget.nodes < 1:
+    if budget.nodes < 1 or budget.depth < 1:
         return draft
-    offers: list[Offer] = []
-    state: State | None = guesses.root()
-    node, depth, confidence, num_offers = -1, 0, 1.0, 0
     price, width = budget.price, budget.width
-    while True:
-        if state is not None and depth < budget.depth:
-            shares = guesses.shares(state)
-            if noise is not None and shares:
-                shares = noise.bend(shares, depth)
-            for token in sorted(shares, key=shares.__getitem__, reverse=True)[:width]:
-                num_offers += 1
-                value = confidence * min(shares[token] * trust, CEILING)
-                heapq.heappush(offers, (-value, num_offers, token, node, depth, state))
-        if not offers:
-            break
-        negative, _, token, parent, depth, above = heapq.heappop(offers)
-        confidence = -negative
-        if not draft.pays(confidence, price):
-            break
-        node = draft.add(token, parent, confidence, guesses.source_of(above, token))
-        if len(draft.tokens) >= budget.nodes:
-            break
-        state = guesses.descend(above, token)
-        depth += 1
+    waiting: list[Offer] = [(-1.0, _PLACE, 0, -1, 0, None)]
+    while waiting:
+        worth, rank, token, parent, depth, above = heapq.heappop(waiting)
+        if rank != _PLACE:
+            if not draft.pays(-worth, price):
+                break
+            node = draft.add(token, parent, -worth, guesses.source_of(above, token))
+            if len(draft.tokens) >= budget.nodes:
+                break
+            if depth + 1 < budget.depth:
+                heapq.heappush(waiting, (worth * HOPE, _PLACE, token, node, depth + 1, above))
+            continue
+        confidence = 1.0 if parent < 0 else draft.confidence[parent]
+        state = guesses.root() if parent < 0 else guesses.descend(above, token)
+        shares = {} if state is None else guesses.shares(state)
+        if noise is not None and shares:
+            shares = noise.bend(shares, depth)
+        best = sorted(shares, key=shares.__getitem__, reverse=True)[:width]
+        for rank, child in enumerate(best, start=(parent + 1) * width):
+            value = confidence * min(shares[child] * trust, CEILING)
+            heapq.heappush(waiting, (-value, rank, child, parent, depth, state))
     return draft.if_worthwhile(price)

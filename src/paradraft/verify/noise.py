@@ -72,16 +72,30 @@ class GumbelNoise:
 
     def gumbel(self, ids: IntArray, *, position: int, stream: int = RACE) -> DoubleArray:
         """Return the Gumbel variable of each id, [len(ids)]; a coupled drafter ranks by log q plus this."""
-        noise: DoubleArray = -np.log(_exponentials(self._key(position, stream), ids))
-        return noise
+        return self.at(position, stream).of(ids)
 
-    def gumbel_of(self, ids: Sequence[int], *, position: int, stream: int = RACE) -> list[float]:
-        """Return what `gumbel` does, up to rounding; quicker for up to about a dozen ids."""
-        key = self._key(position, stream)
-        return [-math.log(-math.log(_uniform(key, token))) for token in ids]
+    def at(self, position: int, stream: int = RACE) -> GumbelsAt:
+        """Return the Gumbel variables of one position, for whoever asks about it often."""
+        return GumbelsAt(self._key(position, stream))
 
     def _key(self, position: int, stream: int) -> int:
         return _absorb(_absorb(self._root, position), stream)
+
+
+class GumbelsAt:
+    """The Gumbel variables of one key, by id."""
+
+    def __init__(self, key: int) -> None:
+        self._key = key
+
+    def of(self, ids: IntArray) -> DoubleArray:
+        """Return the variable of each id, [len(ids)]."""
+        noise: DoubleArray = -np.log(_exponentials(self._key, ids))
+        return noise
+
+    def of_few(self, ids: Sequence[int]) -> list[float]:
+        """Return the same up to rounding; quicker for up to about a dozen ids."""
+        return [-math.log(-math.log(_uniform(self._key, token))) for token in ids]
 
 
 def _long_race(key: int, weights: DoubleArray, ids: IntArray | None, total: float) -> int:

@@ -5,8 +5,8 @@ import pytest
 from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.coupling import Coupling
-from paradraft.drafters.draft import Price
-from paradraft.drafters.growth import Budget, grow
+from paradraft.drafters.draft import Draft, Price
+from paradraft.drafters.growth import HOPE, Budget, grow
 from paradraft.drafters.guesses import Guesses, State
 
 DEEP = Budget(nodes=8, depth=4, width=1, price=Price(0.0))
@@ -93,6 +93,36 @@ def test_a_draft_that_does_not_earn_the_first_nodes_price_is_not_made() -> None:
     dear = Budget(nodes=4, depth=4, width=1, price=Price(0.01, draft=4.0))
     assert len(grow(always({1: 0.5}), cheap)) == 4
     assert len(grow(always({1: 0.5}), dear)) == 0
+
+
+def asked_for(laws: Laws, budget: Budget) -> tuple[Draft, list[State]]:
+    asked: list[State] = []
+    shares = laws.shares
+    laws.shares = lambda state: asked.append(state) or shares(state)  # type: ignore[func-returns-value, method-assign]
+    return grow(laws, budget), asked
+
+
+def test_places_below_nodes_that_others_outdo_are_not_asked() -> None:
+    """What waits beside them is worth more than what is hoped for below them."""
+    shares = {1: 0.3, 2: 0.25, 3: 0.2, 4: 0.19}
+    draft, asked = asked_for(Laws({(): shares}), Budget(nodes=4, depth=8, width=4, price=Price(0.0)))
+    assert draft.tokens == [1, 2, 3, 4]
+    assert asked == [()]
+    draft, asked = asked_for(Laws({(): {1: 0.9, 2: 0.1}, (1,): {5: 0.9}}), Budget(3, 8, 2, Price(0.0)))
+    assert draft.tokens == [1, 5, 2]
+    assert asked == [(), (1,), (1, 5)]
+
+
+def test_a_place_is_asked_if_its_best_child_is_hoped_to_be_worth_more_than_what_waits() -> None:
+    hopeful, hopeless = 0.3 / HOPE + 0.01, 0.3 / HOPE - 0.01
+    budget = Budget(nodes=2, depth=8, width=2, price=Price(0.0))
+    assert grow(Laws({(): {1: hopeful, 2: 0.3}, (1,): {5: 0.9}}), budget).tokens == [1, 5]
+    assert grow(Laws({(): {1: hopeless, 2: 0.3}, (1,): {5: 0.9}}), budget).tokens == [1, 2]
+
+
+def test_chains_are_asked_to_their_end_however_little_is_hoped_for() -> None:
+    draft, asked = asked_for(always({1: 0.01}), Budget(nodes=4, depth=4, width=1, price=Price(0.0)))
+    assert len(draft) == len(asked) == 4
 
 
 def test_noise_picks_the_likeliest_winner_and_differs_from_level_to_level() -> None:

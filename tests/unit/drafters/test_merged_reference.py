@@ -1,4 +1,4 @@
-"""Merged trees against the definition written out: ask everywhere, blend by the formula, take the likeliest nodes."""
+"""Merged trees against the definition written out: blend by the formula, take the likeliest nodes, ask in hope."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from paradraft.core.records import Batch, Plan, Proposal
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.blend import FAINTEST, LEAST_REST, LIFTED
 from paradraft.drafters.coupling import Coupling
+from paradraft.drafters.growth import HOPE
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
 from paradraft.drafters.merged import MergedDrafter
 from paradraft.drafters.priors import DEPTHS, Weights
@@ -25,7 +26,7 @@ from paradraft.drafters.trust import CEILING
 from support.drafting import RowText, batch_for, forget_all, plan_for, verdict_of
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "recorded_answers.json"
-VOCAB, WIDTH = 49152, 4
+VOCAB, WIDTH = 49152, 8
 Path_ = tuple[int, ...]
 
 
@@ -69,17 +70,18 @@ def told_after(source: Guesses | None, path: Path_) -> dict[int, float]:
 def reference(sources: list[Guesses | None], weights: Weights, nodes: int, depth: int, noise: Coupling | None):
     """Return the tree as {path: confidence}, in the order in which the nodes are taken."""
     tree: dict[Path_, float] = {}
-    offers: dict[Path_, float] = {}
-    at: Path_ = ()
-    while len(tree) < nodes:
-        if len(at) < depth:
-            shares = law([told_after(source, at) for source in sources], weights, len(at), noise)
-            for token in sorted(shares, key=shares.__getitem__, reverse=True)[:WIDTH]:
-                offers[(*at, token)] = tree.get(at, 1.0) * min(shares[token], CEILING)
-        if not offers:
-            break
-        at = max(offers, key=offers.__getitem__)
-        tree[at] = offers.pop(at)
+    offers: dict[tuple[Path_, bool], float] = {((), True): 1.0}  # a node, or (True) the place below one
+    while offers and len(tree) < nodes:
+        (path, is_place), worth = max(offers.items(), key=lambda offer: offer[1])
+        del offers[path, is_place]
+        if not is_place:
+            tree[path] = worth
+            if len(path) < depth:
+                offers[path, True] = HOPE * worth
+            continue
+        shares = law([told_after(source, path) for source in sources], weights, len(path), noise)
+        for token in sorted(shares, key=shares.__getitem__, reverse=True)[:WIDTH]:
+            offers[(*path, token), False] = tree.get(path, 1.0) * min(shares[token], CEILING)
     return tree
 
 

@@ -33,10 +33,9 @@ class Frequent:
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            keys = self.log_shares + noise.of_many(self.ids)
-            best = np.argpartition(keys, -min(NUM_WINNERS, len(keys)))[-NUM_WINNERS:]
-            shares = np.exp(self.log_shares[best])
-            found = self._known[noise] = dict(zip(self.ids[best].tolist(), shares.tolist(), strict=True))
+            best = noise.best(self.ids, self.log_shares, NUM_WINNERS)
+            shares = np.exp(self.log_shares[best]).tolist()
+            found = self._known[noise] = dict(zip(self.ids[best].tolist(), shares, strict=True))
         return found
 
 
