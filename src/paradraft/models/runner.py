@@ -10,6 +10,7 @@ from torch import Tensor
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.pass_check import check_pass, check_taps
+from paradraft.core.passed import DoneTicket
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.decoder import Decoder, Taps, build_decoder
@@ -17,7 +18,7 @@ from paradraft.models.decoder_config import read_decoder_config
 from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.scores import DoneTicket, TensorScores
+from paradraft.models.scores import TensorScores
 
 NO_NEEDS = Needs(sources=())
 _LARGEST_ADAPTED = 31 * 2**20
@@ -91,7 +92,7 @@ class TorchRunner:
         decoder = self._decoder.first_layers(count)
         return TorchRunner(decoder, num_pages=num_pages, page_size=page_size, name=self.limits.name)
 
-    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
+    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket[TensorScores]:
         """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
         decoder = self._decoder
         if decoder is None:

@@ -6,14 +6,13 @@ Legend: S scored positions, V vocabulary, T fed tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from paradraft.core.arrays import FloatArray, IntArray, ints
-from paradraft.core.errors import ProtocolError
 from paradraft.core.largest import largest
+from paradraft.core.passed import recorded
 from paradraft.models.layout import PassLayout
 
 
@@ -51,31 +50,11 @@ class TensorScores:
 
     def hidden(self, layer: int) -> FloatArray:
         """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
-        return _to_host(_asked(self._hidden, layer, "hidden states"))
+        return _to_host(recorded(self._hidden, layer, "hidden states"))
 
     def attention_entropy(self, layer: int) -> FloatArray:
         """Return a layer's attention entropies, [T, heads]; raise ProtocolError if they were not asked for."""
-        return _to_host(_asked(self._entropies, layer, "attention entropies"))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class DoneTicket:
-    """The ticket of a pass that was queued or finished when submit returned; reading the scores waits for the rest."""
-
-    scores: TensorScores
-
-    def wait(self) -> TensorScores:
-        """Return the scores."""
-        return self.scores
-
-
-def _asked(taps: Mapping[int, Tensor], layer: int, what: str) -> Tensor:
-    if layer not in taps:
-        raise ProtocolError(
-            f"{what} of layer {layer} were not recorded; recorded layers: {sorted(taps) or 'none'}.",
-            remedy="Name the layer in the drafter's Needs.",
-        )
-    return taps[layer]
+        return _to_host(recorded(self._entropies, layer, "attention entropies"))
 
 
 def _to_host(values: Tensor) -> FloatArray:

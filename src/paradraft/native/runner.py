@@ -9,13 +9,14 @@ from types import MappingProxyType
 from paradraft.core.arrays import IntArray, ints
 from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.pass_check import check_pass, check_taps
+from paradraft.core.passed import DoneTicket
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.native.executor import Executor
 from paradraft.native.packing import PackedMatrix
 from paradraft.native.pass_layout import Taps, lay_out
 from paradraft.native.records import ModelWeights
-from paradraft.native.scores import ArrayScores, DoneTicket
+from paradraft.native.scores import ArrayScores
 
 NO_NEEDS = Needs(sources=())
 # What each number format means for the cache.
@@ -72,7 +73,7 @@ class NativeRunner:
         runner.limits = replace(runner.limits, weight_bytes=0)
         return runner
 
-    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
+    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket[ArrayScores]:
         """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
         executor = self._open()
         check_pass(batch, proposal, self.limits)

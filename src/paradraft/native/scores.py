@@ -6,11 +6,10 @@ Legend: S scored positions, V vocabulary, T fed tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paradraft.core.arrays import FloatArray, IntArray, ints
-from paradraft.core.errors import ProtocolError
 from paradraft.core.largest import largest
+from paradraft.core.passed import recorded
 
 
 class ArrayScores:
@@ -47,31 +46,11 @@ class ArrayScores:
 
     def hidden(self, layer: int) -> FloatArray:
         """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
-        return _asked(self._hidden, layer, "hidden states")
+        return recorded(self._hidden, layer, "hidden states")
 
     def attention_entropy(self, layer: int) -> FloatArray:
         """Return a layer's attention entropies, [T, heads]; raise ProtocolError if they were not asked for."""
-        return _asked(self._entropies, layer, "attention entropies")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class DoneTicket:
-    """The ticket of a pass that had ended when submit returned."""
-
-    scores: ArrayScores
-
-    def wait(self) -> ArrayScores:
-        """Return the scores."""
-        return self.scores
-
-
-def _asked(taps: Mapping[int, FloatArray], layer: int, what: str) -> FloatArray:
-    if layer not in taps:
-        raise ProtocolError(
-            f"{what} of layer {layer} were not recorded; recorded layers: {sorted(taps) or 'none'}.",
-            remedy="Name the layer in the drafter's Needs.",
-        )
-    return taps[layer]
+        return recorded(self._entropies, layer, "attention entropies")
 
 
 def _sealed(values: FloatArray) -> FloatArray:

@@ -60,11 +60,6 @@ class Examples:
         """Return the facts that identify the target."""
         return dict(self._reader.manifest.target)
 
-    @property
-    def has_last(self) -> bool:
-        """Whether the output of the last layer was kept, so that the target's own law can be computed."""
-        return self._last is not None
-
     def count_tokens(self, vocab_size: int) -> Tensor:
         """Return how often each token was said in the answers to fit to, [vocab_size] int64."""
         counts = np.zeros(vocab_size, dtype=np.int64)

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ProtocolError
+from paradraft.core.passed import DoneTicket
 from paradraft.core.records import Proposal
 from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.scores import DoneTicket, TensorScores
+from paradraft.models.scores import TensorScores
 from support.passes import Row, batch_of
 
 

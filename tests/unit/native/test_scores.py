@@ -5,7 +5,8 @@ import pytest
 
 from paradraft.core.arrays import ints
 from paradraft.core.errors import ProtocolError
-from paradraft.native.scores import ArrayScores, DoneTicket
+from paradraft.core.passed import DoneTicket
+from paradraft.native.scores import ArrayScores
 
 
 def scores_of(logits: np.ndarray) -> ArrayScores:

@@ -83,8 +83,3 @@ def _run_cell(arm: Arm, prompt_set: PromptSet, plan: BenchPlan, cell: Cell, repe
         num_failed=sum(choice.finish_reason in (FinishReason.ERROR, FinishReason.ABORT) for choice in choices),
         verb_seconds={verb: spent - verbs_before.get(verb, 0.0) for verb, spent in verbs_after.items()},
     )
-
-
-def at_full_length(runs: Sequence[Run], plan: BenchPlan) -> list[Run]:
-    """Return the runs at max_tokens, the ones that headline figures are made of."""
-    return [run for run in runs if run.cell.max_tokens == plan.max_tokens]

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.errors import ProtocolError
+from paradraft.core.passed import DoneTicket
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.models.device import dtype_name
@@ -26,7 +27,7 @@ from paradraft.models.foreign.taps import check_layers, hook_taps
 from paradraft.models.foreign.weights import build_module
 from paradraft.models.kv_store import KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.scores import DoneTicket, TensorScores
+from paradraft.models.scores import TensorScores
 
 RUNNER = "transformers (eager modules), slower than the built-in decoder"
 
@@ -86,7 +87,7 @@ class TransformersRunner:
         )
         self.limits = _limits(model, num_pages, page_size)
 
-    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket:
+    def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket[TensorScores]:
         """Run a pass; it writes the cache slots of the fed tokens and no others.
 
         Raises ProtocolError if a position lies beyond the model's context or the target is closed.

@@ -6,12 +6,8 @@ Legend: T tokens of packed texts, m tapped layers, d hidden size, A anchors, K d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Tensor
-
-from paradraft.nets.config import NetConfig
-from paradraft.nets.vocabulary import DraftVocabulary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -38,19 +34,3 @@ class TrainingOutput:
     logits: Tensor  # [A, K, Vd], causal correction included
     hidden: Tensor  # [A, K, d] after the last norm
     confidence: Tensor | None  # [A, K] raw logits of 'stands if all before it stand'
-
-
-class DraftNet(Protocol):
-    """A network that can be trained."""
-
-    config: NetConfig
-    vocabulary: DraftVocabulary
-
-    @property
-    def num_trainable(self) -> int:
-        """Return the number of weights that training moves."""
-        ...
-
-    def draft_training(self, example: TrainingBatch) -> TrainingOutput:
-        """Return what is drafted at each anchor."""
-        ...
