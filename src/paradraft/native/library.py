@@ -22,7 +22,7 @@ _FILE_NAME = "libparadraft_native.so"
 _CHECKOUT = Path(__file__).parents[3] / "native"
 _BUILD = "Build it with `cmake -S native -B native/build && cmake --build native/build`, or use the torch runner."
 _PLACES = (
-    Path(__file__).parent / _FILE_NAME,
+    Path(__file__).parent / _FILE_NAME,  # of an installed package
     _CHECKOUT / "build" / _FILE_NAME,  # built by hand
     _CHECKOUT / "editable" / "library" / _FILE_NAME,  # built by `pip install -e`
 )
@@ -54,9 +54,10 @@ class Library:
 
 
 def find_library() -> Path | None:
-    """Return the library's file, None if it was not built."""
+    """Return the library's file, the newest if it was built in several places, None if it was not built."""
     named = os.environ.get(LIBRARY_VARIABLE)
-    return next((path for path in ([Path(named)] if named else _PLACES) if path.is_file()), None)
+    built = [path for path in ([Path(named)] if named else _PLACES) if path.is_file()]
+    return max(built, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def load_library() -> Library:
