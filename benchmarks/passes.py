@@ -5,7 +5,9 @@
     python benchmarks/passes.py --dtype int8 --arms native
 
 A pass over M tokens feeds one known token and a chain of M - 1 drafts; a prompt is fed from nothing and scored at its
-end. transformers runs eagerly with its default attention. Figures are medians, with the smallest in brackets.
+end. transformers runs eagerly with its default attention. Figures are medians, with the smallest in brackets. Before
+each timed pass there is a rest and an untimed one of the same arm: the threads of torch spin for milliseconds after a
+pass, on the cores that the next arm needs.
 On a busy machine --clock cpu --threads 1 counts the processor time of the one thread instead of what a clock shows.
 """
 
@@ -42,6 +44,7 @@ NUM_PAGES = 128
 CONTEXT = 256
 CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.thread_time}
 ARMS = ("native", "torch", "transformers")
+REST = 0.05  # seconds, after which OpenMP's threads have gone to sleep
 Run = Callable[[], None]
 Timings = dict[str, list[float]]
 
@@ -145,12 +148,13 @@ def transformers_model(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrained
 
 def measure(runs: Mapping[str, Run], repeats: int, clock: Callable[[], float]) -> Timings:
     timings: Timings = {name: [] for name in runs}
-    for repeat in range(repeats + 1):
+    for _ in range(repeats):
         for name, run in runs.items():
+            time.sleep(REST)
+            run()
             started = clock()
             run()
-            if repeat:  # the first round warms up
-                timings[name].append(1e3 * (clock() - started))
+            timings[name].append(1e3 * (clock() - started))
     return timings
 
 
