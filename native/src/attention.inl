@@ -13,9 +13,6 @@ struct Range {
     bool is_empty() const { return first >= stop; }
 };
 
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 inline Range seen_in(const TokenView &token, int64_t span) {
     return {larger(token.first, span), smaller(token.total(), span + kScoreSpan)};
 }
@@ -23,21 +20,24 @@ inline Range seen_in(const TokenView &token, int64_t span) {
 // ---- Scores ----
 
 template <class Steps, int Q>
-void score_queries(const uint8_t *block, const uint32_t *words, int64_t stride, int64_t steps, float scale,
+void score_queries(const uint8_t *block, const uint32_t *words, int64_t queries, int64_t steps, float scale,
                    float *scores) {
     Vec sums[Q];
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) sums[q] = zero();
-    for (int64_t step = 0; step < steps; ++step, block += kStepBytes, words += stride) {
-        const typename Steps::Weights keys = Steps::read(block);
+    for (int64_t done = 0; done < steps; done += kBlockSteps, words += queries * kBlockSteps) {
+        const int64_t count = smaller(kBlockSteps, steps - done);
+        for (int64_t step = 0; step < count; ++step, block += kStepBytes) {
+            const typename Steps::Weights keys = Steps::read(block);
 #pragma GCC unroll 16
-        for (int q = 0; q < Q; ++q) sums[q] = Steps::sum(sums[q], keys, words + q);
+            for (int q = 0; q < Q; ++q) sums[q] = Steps::sum(sums[q], keys, words + q * kBlockSteps + step);
+        }
     }
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) store(scores + q * kScoreSpan, multiply(sums[q], set(scale)));
 }
 
-using ScoreFunction = void (*)(const uint8_t *block, const uint32_t *words, int64_t stride, int64_t steps, float scale,
+using ScoreFunction = void (*)(const uint8_t *block, const uint32_t *words, int64_t queries, int64_t steps, float scale,
                                float *scores);
 
 struct ScoreFunctions {
@@ -115,7 +115,7 @@ void score_span(const AttentionTask &task, const AttentionScratch &scratch, int6
             const bool is_own = token.tail_count > 0 && token.shared < first + kPanel;
             const uint32_t *block = is_own ? token_block(task, token, first, steps, scratch.keys)
                                            : row_block(task, first, steps, scratch.keys);
-            functions.of[task.heads](reinterpret_cast<const uint8_t *>(block), scratch.words + t * task.heads, queries,
+            functions.of[task.heads](reinterpret_cast<const uint8_t *>(block), scratch.words + t * task.heads * kBlockSteps, queries,
                                      steps, task.scale, scores + t * task.heads * kScoreSpan);
         }
     }
@@ -269,7 +269,7 @@ inline void prepare_queries(const AttentionTask &task, uint32_t *words) {
     for (int64_t t = 0; t < task.num_tokens; ++t)
         for (int64_t h = 0; h < task.heads; ++h)
             prepare_line(task.cache_kind, task.queries + t * task.query_stride + h * task.head_dim, task.head_dim,
-                         words + t * task.heads + h, nullptr, queries);
+                         words + (t * task.heads + h) * kBlockSteps, nullptr, queries);
 }
 
 void attend(const AttentionTask &task, const AttentionScratch &scratch) {

@@ -49,34 +49,34 @@ void check_packed(const paradraft_matrix *matrix) {
 void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const float *inputs, float *outputs,
                     const paradraft::KernelTable &kernels) {
     using namespace paradraft;
-    const int64_t steps = steps_of(matrix.kind, matrix.inputs), factors_of_token = factors_of(matrix.kind, matrix.inputs);
-    const int64_t panels = divide_up(matrix.outputs, kPanel), padded = panels * kPanel;
+    const int64_t words_of_token = words_of(matrix.kind, matrix.inputs);
+    const int64_t factors_of_token = factors_of(matrix.kind, matrix.inputs);
     Buffer<uint32_t> words;
-    Buffer<float> factors, sums;
-    words.reserve(num_tokens * steps);
+    Buffer<float> factors;
+    words.reserve(num_tokens * words_of_token);
     factors.reserve(num_tokens * factors_of_token + kPanel);
-    sums.reserve(num_tokens * padded);
     MultiplyTask task = {};
     task.tiling = kernels.tile(num_tokens);
     for (int64_t tile = 0; tile < task.tiling.count; ++tile) {
         const int64_t start = task.tiling.start(tile), size = task.tiling.size(tile);
         for (int64_t i = 0; i < size; ++i)
             kernels.prepare(matrix.kind, inputs + (start + i) * matrix.inputs, matrix.inputs,
-                            words.data() + start * steps + i, factors.data() + start * factors_of_token + i, size);
+                            words.data() + start * words_of_token + i * kBlockSteps,
+                            factors.data() + start * factors_of_token + i, size);
     }
     task.panels = static_cast<const uint8_t *>(matrix.data);
     task.panel_bytes = panel_bytes(matrix.kind, matrix.inputs);
-    task.panel_count = panels;
-    task.steps = steps;
+    task.panel_count = divide_up(matrix.outputs, kPanel);
+    task.steps = steps_of(matrix.kind, matrix.inputs);
     task.words = words.data();
     task.factors = factors_of_token == 0 ? nullptr : factors.data();
     task.inputs = matrix.inputs;
     task.stop_tile = task.tiling.count;
-    task.outputs = sums.data();
-    task.stride = padded;
+    task.bias = matrix.bias;
+    task.output_count = matrix.outputs;
+    task.outputs = outputs;
+    task.stride = matrix.outputs;
     kernels.multiply(matrix.kind, task);
-    for (int64_t i = 0; i < num_tokens; ++i)
-        kernels.store(sums.data() + i * padded, matrix.bias, matrix.outputs, outputs + i * matrix.outputs);
 }
 
 }  // namespace

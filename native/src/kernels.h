@@ -20,8 +20,11 @@ struct MultiplyTask {
     int64_t inputs;
     Tiling tiling;
     int64_t first_tile, stop_tile;
-    float *outputs;  // of the first tile's first token, the first panel's first output
-    int64_t stride;  // floats between tokens
+    const float *bias;     // of the first panel's first output on, or null
+    int64_t output_count;  // of these panels; the last one may be partly empty
+    bool is_added;         // to what outputs hold, instead of replacing it
+    float *outputs;        // of the first tile's first token, the first panel's first output
+    int64_t stride;        // floats between tokens
 };
 
 // What one token sees: `shared` keys from its row's slots, then its tail; from logical index `first` on.
@@ -60,14 +63,14 @@ struct AttentionTask {
 
 // Memory of one thread for attention.
 struct AttentionScratch {
-    uint32_t *words;  // [head_dim, kMostQueries]
+    uint32_t *words;  // of kMostQueries prepared queries
     float *scores;    // [kMostQueries, kScoreSpan]
     float *block;     // [kMostQueries, padded head_dim] sums of one span
     float *sums;      // [kMostQueries, padded head_dim]
     uint32_t *keys;   // [head_dim, 16] a gathered block
     static int64_t words_for(int64_t head_dim) {
         const int64_t padded = round_up(head_dim, kPanel);
-        return kMostQueries * (head_dim + kScoreSpan + 2 * padded) + head_dim * kPanel + 5 * kPanel;
+        return kMostQueries * (padded + kScoreSpan + 2 * padded) + head_dim * kPanel + 5 * kPanel;
     }
 };
 
@@ -79,17 +82,13 @@ struct KernelTable {
     void (*multiply_f32)(const MultiplyTask &task);
     void (*multiply_bf16)(const MultiplyTask &task);
     void (*multiply_int8)(const MultiplyTask &task);
-    // Turn a line into words of a kind and factors, both at a stride in elements: the tokens of its tile.
-    void (*prepare)(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride);
+    // Turn a line into words of a kind and factors; `lines` are prepared side by side, words and factors being its own
+    // first ones.
+    void (*prepare)(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines);
     // Divide a line by its root mean square and multiply by a weight; output may be the line.
     void (*rms_norm)(const float *line, const float *weight, int64_t size, float eps, float *output);
-    // output = values + bias; bias may be null.
-    void (*store)(const float *values, const float *bias, int64_t size, float *output);
-    // output += values + bias; bias may be null.
-    void (*add)(const float *values, const float *bias, int64_t size, float *output);
-    // output = silu(gate + gate_bias) * (up + up_bias); biases may be null.
-    void (*gate)(const float *gate, const float *gate_bias, const float *up, const float *up_bias, int64_t size,
-                 float *output);
+    // output = silu(gate) * up.
+    void (*gate)(const float *gate, const float *up, int64_t size, float *output);
     // Turn the pairs (i, i + half) of a head by angles.
     void (*rotate)(float *head, const float *cosines, const float *sines, int64_t half);
     // Write a key or a value to its slot; `cache` is that of the layer and the key head.

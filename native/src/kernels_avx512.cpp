@@ -12,13 +12,13 @@ namespace {
 
 #include "vector_avx512.h"
 
-#include "linear.inl"
 #include "lines.inl"
+#include "linear.inl"
 #include "attention.inl"
 
 constexpr KernelTable kTable = {
-    PARADRAFT_AVX512, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, prepare_line, rms_norm, store_line,
-    add_line, gate_line, rotate, store_key, store_value, attend,
+    PARADRAFT_AVX512, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, prepare_line, rms_norm, gate_line,
+    rotate, store_key, store_value, attend,
 };
 
 }  // namespace

@@ -6,9 +6,10 @@
 // with the scales of its outputs, 16 floats; its weights are stored plus 128, as one side of the AVX512 instruction for
 // bytes is unsigned.
 //
-// Activations are prepared into the same words: for a tile of M tokens, step by step, M words. Int8 activations come
-// with factors: group by group, the scales of M tokens, then M whole numbers, 128 times the sum of a token's group,
-// which is what the stored weights are too much by.
+// Activations are prepared into the same words: for a tile of M tokens, 16 steps by 16 steps, each token's 16 words in a
+// row, so that they are written as they are made and read at fixed distances. Int8 activations come with factors: group
+// by group, the scales of M tokens, then M whole numbers, 128 times the sum of a token's group, which is what the stored
+// weights are too much by.
 //
 // Keys lie like a panel: blocks of 16 slots, step by step, 16 words, so that 16 scores come out of one register.
 // Values lie slot by slot, each padded to a multiple of 16 elements.
@@ -23,11 +24,16 @@ namespace paradraft {
 
 constexpr int64_t kPanel = 16;       // outputs of a panel, slots of a block
 constexpr int64_t kStepBytes = 64;   // of one panel
+constexpr int64_t kBlockSteps = 16;  // steps whose words of a token stand together
 // Inputs that share an activation scale; a multiple of 4. Activations of real models have single inputs thousands of times
 // larger than the rest. On SmolLM2-135M the divergence from fp32 is .009 for groups of 32, .013 for 64, .019 for 128 and
 // .048 without groups; a pass over 16 tokens takes a fifteenth longer in groups of 64 than in groups of 128.
 constexpr int64_t kInt8Group = 64;
 
+static_assert(kInt8Group == 4 * kBlockSteps, "a group of int8 inputs is a block of words");
+
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 constexpr int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
 
@@ -37,6 +43,9 @@ constexpr int64_t inputs_per_word(int32_t kind) {
 }
 
 constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inputs, inputs_per_word(kind)); }
+
+// Words per prepared token, the last block padded.
+constexpr int64_t words_of(int32_t kind, int64_t inputs) { return round_up(steps_of(kind, inputs), kBlockSteps); }
 
 constexpr int64_t panel_bytes(int32_t kind, int64_t inputs) {
     return steps_of(kind, inputs) * kStepBytes + (kind == PARADRAFT_INT8 ? kPanel * int64_t{sizeof(float)} : 0);

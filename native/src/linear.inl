@@ -6,79 +6,105 @@
 
 constexpr int64_t kPrefetchBytes = 4096;  // ahead of the step being read; measured: 2 to 8 KB are alike
 
+// How far ahead to fetch in each of the panels that a tile reads side by side: towards their ends, from behind them all.
+inline int64_t prefetch_distance(const MultiplyTask &task, int64_t step, int64_t panels) {
+    const bool is_near_end = (step + kBlockSteps) * kStepBytes + kPrefetchBytes > task.steps * kStepBytes;
+    return kPrefetchBytes + (is_near_end ? (panels - 1) * task.panel_bytes : 0);
+}
+
+// Put the sums of a token and a panel, whose first output has this number in the task, where they belong.
+inline void put(const MultiplyTask &task, int64_t output, Vec sums, float *to) {
+    const int64_t count = smaller(kPanel, task.output_count - output);
+    if (task.bias != nullptr) sums = add(sums, load_lanes(task.bias + output, count));
+    if (task.is_added) sums = add(load_lanes(to, count), sums);
+    store_lanes(to, sums, count);
+}
+
+// M tokens times P panels, from panel `first` of the task on; words, factors and outputs are the tokens' own.
 template <class Steps, int M, int P>
 struct FloatTile {
-    static void run(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *,
-                    float *outputs) {
+    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *, float *outputs) {
+        const uint8_t *panel = task.panels + first * task.panel_bytes;
         Vec sums[M][P];
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) sums[m][p] = zero();
         }
-        for (int64_t step = 0; step < task.steps; ++step, panel += kStepBytes, words += M) {
-            typename Steps::Weights weights[P];
+        for (int64_t done = 0; done < task.steps; done += kBlockSteps, words += M * kBlockSteps) {
+            const int64_t steps = smaller(kBlockSteps, task.steps - done), ahead = prefetch_distance(task, done, P);
+            for (int64_t step = 0; step < steps; ++step, panel += kStepBytes) {
+                typename Steps::Weights weights[P];
 #pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) {
-                prefetch(panel + p * task.panel_bytes + kPrefetchBytes);
-                weights[p] = Steps::read(panel + p * task.panel_bytes);
-            }
+                for (int p = 0; p < P; ++p) {
+                    prefetch(panel + p * task.panel_bytes + ahead);
+                    weights[p] = Steps::read(panel + p * task.panel_bytes);
+                }
 #pragma GCC unroll 16
-            for (int m = 0; m < M; ++m) {
+                for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) sums[m][p] = Steps::sum(sums[m][p], weights[p], words + m);
+                    for (int p = 0; p < P; ++p)
+                        sums[m][p] = Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + step);
+                }
             }
         }
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) store(outputs + m * task.stride + p * kPanel, sums[m][p]);
+            for (int p = 0; p < P; ++p)
+                put(task, (first + p) * kPanel, sums[m][p], outputs + m * task.stride + p * kPanel);
         }
     }
 };
 
-// Groups are chained in the outputs' own memory, which leaves the registers to the sums of a group.
+// Groups are chained in memory, which leaves the registers to the sums of a group.
 template <int M, int P>
 struct Int8Tile {
-    static void run(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *factors,
+    using Chains = float[M][P][kPanel];
+
+    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
                     float *outputs) {
+        const uint8_t *panel = task.panels + first * task.panel_bytes;
         const uint8_t *next = panel + kPanel * sizeof(float);  // behind the scales of the outputs
-        for (int m = 0; m < M; ++m)
-            for (int p = 0; p < P; ++p) store(outputs + m * task.stride + p * kPanel, zero());
-        for (int64_t done = 0; done < task.steps; done += kInt8Group / 4, factors += 2 * M) {
-            const int64_t rest = task.steps - done, steps = rest < kInt8Group / 4 ? rest : kInt8Group / 4;
-            add_group(task, next, words, factors, steps, outputs);
+        Chains chains = {};
+        for (int64_t done = 0; done < task.steps; done += kBlockSteps) {
+            const int64_t steps = smaller(kBlockSteps, task.steps - done);
+            add_group(task, next, {steps, prefetch_distance(task, done, P)}, words, factors, chains);
             next += steps * kStepBytes;
-            words += steps * M;
+            words += M * kBlockSteps;
+            factors += 2 * M;
         }
         for (int p = 0; p < P; ++p) {
             const Vec scale = load(reinterpret_cast<const float *>(panel + p * task.panel_bytes));
-            for (int m = 0; m < M; ++m) {
-                float *output = outputs + m * task.stride + p * kPanel;
-                store(output, multiply(load(output), scale));
-            }
+            for (int m = 0; m < M; ++m)
+                put(task, (first + p) * kPanel, multiply(load(chains[m][p]), scale), outputs + m * task.stride + p * kPanel);
         }
     }
 
-    static void add_group(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words, const float *factors,
-                          int64_t steps, float *outputs) {
+    struct Reading {
+        int64_t steps, ahead;
+    };
+
+    static void add_group(const MultiplyTask &task, const uint8_t *panel, Reading reading, const uint32_t *words,
+                          const float *factors, Chains &chains) {
         Int8Steps::Sums sums[M][P];
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
         }
-        for (int64_t step = 0; step < steps; ++step, panel += kStepBytes, words += M) {
+        for (int64_t step = 0; step < reading.steps; ++step, panel += kStepBytes) {
             Int8Steps::Weights weights[P];
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) {
-                prefetch(panel + p * task.panel_bytes + kPrefetchBytes);
+                prefetch(panel + p * task.panel_bytes + reading.ahead);
                 weights[p] = Int8Steps::read(panel + p * task.panel_bytes);
             }
 #pragma GCC unroll 16
             for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::sum(sums[m][p], weights[p], words + m);
+                for (int p = 0; p < P; ++p)
+                    sums[m][p] = Int8Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + step);
             }
         }
 #pragma GCC unroll 16
@@ -87,16 +113,14 @@ struct Int8Tile {
             __builtin_memcpy(&surplus, factors + M + m, sizeof surplus);
             const Vec scale = set(factors[m]);
 #pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) {
-                float *output = outputs + m * task.stride + p * kPanel;
-                store(output, multiply_add(Int8Steps::value(sums[m][p], surplus), scale, load(output)));
-            }
+            for (int p = 0; p < P; ++p)
+                store(chains[m][p], multiply_add(Int8Steps::value(sums[m][p], surplus), scale, load(chains[m][p])));
         }
     }
 };
 
-using TileFunction = void (*)(const MultiplyTask &task, const uint8_t *panel, const uint32_t *words,
-                              const float *factors, float *outputs);
+using TileFunction = void (*)(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
+                              float *outputs);
 
 struct TileFunctions {
     TileFunction single[kMostTokens + 1];
@@ -123,25 +147,24 @@ template <int M, int P>
 using Bf16Tile = FloatTile<Bf16Steps, M, P>;
 
 inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions) {
+    const int64_t words_of_token = round_up(task.steps, kBlockSteps);
     const int64_t factors_of_token = task.factors == nullptr ? 0 : factors_of(PARADRAFT_INT8, task.inputs);
     const int64_t first_token = task.tiling.start(task.first_tile);
     const int64_t most = task.tiling.size(task.first_tile);  // the first tile is the largest
     const int64_t stride = panels_at_once(static_cast<int>(most));
     for (int64_t panel = 0; panel < task.panel_count; panel += stride) {
-        const bool is_whole = panel + stride <= task.panel_count;
+        const int64_t count = smaller(stride, task.panel_count - panel);
         for (int64_t tile = task.first_tile; tile < task.stop_tile; ++tile) {
             const int64_t token = task.tiling.start(tile), size = task.tiling.size(tile);
-            const uint32_t *words = task.words + token * task.steps;
+            const uint32_t *words = task.words + token * words_of_token;
             const float *factors = task.factors + token * factors_of_token;
             float *outputs = task.outputs + (token - first_token) * task.stride + panel * kPanel;
-            const uint8_t *weights = task.panels + panel * task.panel_bytes;
-            if (is_whole && panels_at_once(static_cast<int>(size)) == stride) {
-                functions.several[size](task, weights, words, factors, outputs);
+            if (count == stride && panels_at_once(static_cast<int>(size)) == stride) {
+                functions.several[size](task, panel, words, factors, outputs);
                 continue;
             }
-            const int64_t rest = is_whole ? stride : task.panel_count - panel;
-            for (int64_t p = 0; p < rest; ++p)
-                functions.single[size](task, weights + p * task.panel_bytes, words, factors, outputs + p * kPanel);
+            for (int64_t p = 0; p < count; ++p)
+                functions.single[size](task, panel + p, words, factors, outputs + p * kPanel);
         }
     }
 }

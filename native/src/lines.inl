@@ -69,28 +69,11 @@ void rms_norm(const float *line, const float *weight, int64_t size, float eps, f
     });
 }
 
-inline Vec with_bias(const float *values, const float *bias, int64_t i, int64_t count) {
-    const Vec value = load_lanes(values + i, count);
-    return bias == nullptr ? value : add(value, load_lanes(bias + i, count));
-}
-
-void store_line(const float *values, const float *bias, int64_t size, float *output) {
-    for_lanes(size, [&](int64_t i, int64_t count) { store_lanes(output + i, with_bias(values, bias, i, count), count); });
-}
-
-void add_line(const float *values, const float *bias, int64_t size, float *output) {
+void gate_line(const float *gate, const float *up, int64_t size, float *output) {
     for_lanes(size, [&](int64_t i, int64_t count) {
-        const Vec sum = add(load_lanes(output + i, count), with_bias(values, bias, i, count));
-        store_lanes(output + i, sum, count);
-    });
-}
-
-void gate_line(const float *gate, const float *gate_bias, const float *up, const float *up_bias, int64_t size,
-               float *output) {
-    for_lanes(size, [&](int64_t i, int64_t count) {
-        const Vec x = with_bias(gate, gate_bias, i, count);
+        const Vec x = load_lanes(gate + i, count);
         const Vec divisor = add(set(1.0f), exponential(least(subtract(zero(), x), set(88.0f))));
-        store_lanes(output + i, multiply(divide(x, divisor), with_bias(up, up_bias, i, count)), count);
+        store_lanes(output + i, multiply(divide(x, divisor), load_lanes(up + i, count)), count);
     });
 }
 
@@ -104,59 +87,59 @@ void rotate(float *head, const float *cosines, const float *sines, int64_t half)
     });
 }
 
-inline void prepare_f32(const float *line, int64_t size, uint32_t *words, int64_t stride) {
-    for (int64_t i = 0; i < size; ++i) __builtin_memcpy(words + i * stride, line + i, sizeof(float));
-}
+// Lines are prepared a vector at a time; lanes behind a line's end become words of zeros.
 
-inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64_t stride) {
+inline void prepare_f32(const float *line, int64_t size, uint32_t *words, int64_t lines) {
     for_lanes(size, [&](int64_t i, int64_t count) {
-        uint32_t pairs[8];
-        uint16_t values[16];
-        store_bf16(values, load_lanes(line + i, count));  // lanes behind the line are 0
-        __builtin_memcpy(pairs, values, sizeof pairs);
-        const int64_t number = (count + 1) / 2;
-        for (int64_t k = 0; k < number; ++k) words[(i / 2 + k) * stride] = pairs[k];
+        store(reinterpret_cast<float *>(words + i * lines), load_lanes(line + i, count));
     });
 }
 
-inline void prepare_int8(const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride) {
-    for (int64_t start = 0; start < size; start += kInt8Group, factors += 2 * stride) {
-        const int64_t length = size - start < kInt8Group ? size - start : kInt8Group;
+inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64_t lines) {
+    constexpr int64_t block = 2 * kBlockSteps;  // inputs
+    for_lanes(size, [&](int64_t i, int64_t count) {
+        uint16_t *values = reinterpret_cast<uint16_t *>(words + i / block * kBlockSteps * lines);
+        store_bf16(values + i % block, load_lanes(line + i, count));
+    });
+}
+
+inline void prepare_int8(const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
+    for (int64_t start = 0; start < size; start += kInt8Group, words += kBlockSteps * lines, factors += 2 * lines) {
+        const int64_t length = smaller(kInt8Group, size - start);
         Vec most = zero();
         for_lanes(length, [&](int64_t i, int64_t count) {
             most = largest(magnitude(load_lanes(line + start + i, count)), most);
         });
         const float limit = largest_lane(most);
         const Vec factor = set(limit > 0.0f ? 127.0f / limit : 0.0f);
+        int8_t *values = reinterpret_cast<int8_t *>(words);
         int32_t sum = 0;
         for_lanes(length, [&](int64_t i, int64_t count) {
-            uint32_t quads[4];
-            int8_t values[16];
-            store_int8(values, multiply(load_lanes(line + start + i, count), factor));
-            for (int k = 0; k < 16; ++k) sum += values[k];
-            __builtin_memcpy(quads, values, sizeof quads);
-            const int64_t number = (count + 3) / 4;
-            for (int64_t k = 0; k < number; ++k) words[((start + i) / 4 + k) * stride] = quads[k];
+            store_int8(values + i, multiply(load_lanes(line + start + i, count), factor));
+            for (int k = 0; k < 16; ++k) sum += values[i + k];
         });
         const int32_t surplus = 128 * sum;
         factors[0] = limit / 127.0f;
-        __builtin_memcpy(factors + stride, &surplus, sizeof surplus);
+        __builtin_memcpy(factors + lines, &surplus, sizeof surplus);
     }
 }
 
-void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t stride) {
+void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
     if (kind == PARADRAFT_F32)
-        prepare_f32(line, size, words, stride);
+        prepare_f32(line, size, words, lines);
     else if (kind == PARADRAFT_BF16)
-        prepare_bf16(line, size, words, stride);
+        prepare_bf16(line, size, words, lines);
     else
-        prepare_int8(line, size, words, factors, stride);
+        prepare_int8(line, size, words, factors, lines);
 }
 
+// A key is one lane of its block, as an output is of its panel.
 void store_key(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache) {
     const int64_t steps = steps_of(kind, size);
-    uint32_t *words = reinterpret_cast<uint32_t *>(cache) + slot / kPanel * steps * kPanel + slot % kPanel;
-    prepare_line(kind, line, size, words, nullptr, kPanel);
+    uint32_t words[kMostHeadDim];
+    prepare_line(kind, line, size, words, nullptr, 1);
+    uint32_t *lane = reinterpret_cast<uint32_t *>(cache) + slot / kPanel * steps * kPanel + slot % kPanel;
+    for (int64_t step = 0; step < steps; ++step) lane[step * kPanel] = words[step];
 }
 
 void store_value(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache) {

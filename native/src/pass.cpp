@@ -98,13 +98,13 @@ void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Ti
     while (tiling.start(tile + 1) <= line) ++tile;
     while (tiling.start(tile) > line) --tile;
     const int64_t start = tiling.start(tile), size = tiling.size(tile), lane = line - start;
-    kernels_.prepare(kind, from, source.width, words + start * steps_of(kind, source.width) + lane,
+    kernels_.prepare(kind, from, source.width, words + start * words_of(kind, source.width) + lane * kBlockSteps,
                      factors + start * factors_of(kind, source.width) + lane, size);
 }
 
 Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     const Tiling tiling = kernels_.tile(source.count);
-    const bool is_own = source.count * steps_of(kind, source.width) <= kOwnWords;
+    const bool is_own = source.count * words_of(kind, source.width) <= kOwnWords;
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
     float *factors = is_own ? own.factors.data() : engine_.space_.factors.data();
@@ -115,66 +115,65 @@ Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     return {words, kind == PARADRAFT_INT8 ? factors : nullptr, tiling};
 }
 
-// Multiply piece by piece: finish(first line, lines, first output, outputs) finds a piece in the thread's blocks.
-template <class Finish>
-void Pass::multiply(const paradraft_matrix &matrix, const Prepared &prepared, const paradraft_matrix *second, int thread,
-                    Finish finish) {
-    ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
-    const int64_t bytes = panel_bytes(matrix.kind, matrix.inputs);
-    const int64_t panels = divide_up(matrix.outputs, kPanel);
-    const int64_t most = kBlockOutputs / kPanel;
-    const int64_t piece = second == nullptr && bytes < (1 << 13) ? most : most / 2;
-    const int64_t pieces = divide_up(panels, piece);
+// Share out the products of a matrix and its prepared lines: body gets a task without outputs, its first line and its
+// first output.
+template <class Body>
+void Pass::share_out(const paradraft_matrix &matrix, const Prepared &prepared, int64_t most_panels, Body body) {
+    const int64_t panels = divide_up(matrix.outputs, kPanel), pieces = divide_up(panels, most_panels);
     const int64_t tiles = std::max<int64_t>(1, kBlockTokens / prepared.tiling.size(0));
     const int64_t blocks = divide_up(prepared.tiling.count, tiles);
+    MultiplyTask task = {};
+    task.panel_bytes = panel_bytes(matrix.kind, matrix.inputs);
+    task.steps = steps_of(matrix.kind, matrix.inputs);
+    task.words = prepared.words;
+    task.factors = prepared.factors;
+    task.inputs = matrix.inputs;
+    task.tiling = prepared.tiling;
     for (int64_t claim = engine_.team_.claim(); claim < pieces * blocks; claim = engine_.team_.claim()) {
-        const int64_t first_tile = claim / pieces * tiles, first_panel = claim % pieces * piece;
-        MultiplyTask task = {};
-        task.panels = static_cast<const uint8_t *>(matrix.data) + first_panel * bytes;
-        task.panel_bytes = bytes;
-        task.panel_count = std::min(piece, panels - first_panel);
-        task.steps = steps_of(matrix.kind, matrix.inputs);
-        task.words = prepared.words;
-        task.factors = prepared.factors;
-        task.inputs = matrix.inputs;
-        task.tiling = prepared.tiling;
-        task.first_tile = first_tile;
-        task.stop_tile = std::min(first_tile + tiles, prepared.tiling.count);
-        task.outputs = own.block.data();
-        task.stride = kBlockOutputs;
-        kernels_.multiply(matrix.kind, task);
-        if (second != nullptr) {
-            task.panels = static_cast<const uint8_t *>(second->data) + first_panel * bytes;
-            task.outputs = own.block_up.data();
-            kernels_.multiply(second->kind, task);
-        }
-        const int64_t first_line = prepared.tiling.start(first_tile), first_output = first_panel * kPanel;
-        finish(first_line, prepared.tiling.start(task.stop_tile) - first_line, first_output,
-               std::min(task.panel_count * kPanel, matrix.outputs - first_output));
+        const int64_t first_panel = claim % pieces * most_panels;
+        task.panel_count = std::min(most_panels, panels - first_panel);
+        task.output_count = std::min(task.panel_count * kPanel, matrix.outputs - first_panel * kPanel);
+        task.first_tile = claim / pieces * tiles;
+        task.stop_tile = std::min(task.first_tile + tiles, prepared.tiling.count);
+        body(task, prepared.tiling.start(task.first_tile), first_panel * kPanel);
     }
 }
 
+// Point a task at a matrix, from one of its outputs on.
+void Pass::aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t output) {
+    task.panels = static_cast<const uint8_t *>(matrix.data) + output / kPanel * task.panel_bytes;
+    task.bias = matrix.bias == nullptr ? nullptr : matrix.bias + output;
+}
+
 void Pass::project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs) {
-    const Prepared prepared = prepare(thread, matrix.kind, source);
-    const float *block = engine_.thread_spaces_[static_cast<size_t>(thread)].block.data();
-    const auto finish = sink == Sink::kStore ? kernels_.store : kernels_.add;
-    multiply(matrix, prepared, nullptr, thread, [&](int64_t line, int64_t lines, int64_t output, int64_t count) {
-        const float *bias = matrix.bias == nullptr ? nullptr : matrix.bias + output;
-        for (int64_t i = 0; i < lines; ++i)
-            finish(block + i * kBlockOutputs, bias, count, outputs + (line + i) * matrix.outputs + output);
-    });
+    const int64_t most_panels = panel_bytes(matrix.kind, matrix.inputs) < kLongPanel ? 4 : 2;
+    share_out(matrix, prepare(thread, matrix.kind, source), most_panels,
+              [&](MultiplyTask &task, int64_t line, int64_t output) {
+                  aim(task, matrix, output);
+                  task.is_added = sink == Sink::kAdd;
+                  task.outputs = outputs + line * matrix.outputs + output;
+                  task.stride = matrix.outputs;
+                  kernels_.multiply(matrix.kind, task);
+              });
 }
 
 void Pass::project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs) {
-    const Prepared prepared = prepare(thread, layer.gate.kind, source);
-    const ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
-    const float *gate_bias = layer.gate.bias, *up_bias = layer.up.bias;
-    multiply(layer.gate, prepared, &layer.up, thread, [&](int64_t line, int64_t lines, int64_t output, int64_t count) {
-        for (int64_t i = 0; i < lines; ++i)
-            kernels_.gate(own.block.data() + i * kBlockOutputs, gate_bias == nullptr ? nullptr : gate_bias + output,
-                          own.block_up.data() + i * kBlockOutputs, up_bias == nullptr ? nullptr : up_bias + output, count,
-                          outputs + (line + i) * layer.gate.outputs + output);
-    });
+    ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
+    const int64_t width = layer.gate.outputs;
+    share_out(layer.gate, prepare(thread, layer.gate.kind, source), kBlockOutputs / kPanel,
+              [&](MultiplyTask &task, int64_t line, int64_t output) {
+                  task.stride = kBlockOutputs;
+                  aim(task, layer.gate, output);
+                  task.outputs = own.block.data();
+                  kernels_.multiply(layer.gate.kind, task);
+                  aim(task, layer.up, output);
+                  task.outputs = own.block_up.data();
+                  kernels_.multiply(layer.up.kind, task);
+                  const int64_t lines = task.tiling.start(task.stop_tile) - line;
+                  for (int64_t i = 0; i < lines; ++i)
+                      kernels_.gate(own.block.data() + i * kBlockOutputs, own.block_up.data() + i * kBlockOutputs,
+                                    task.output_count, outputs + (line + i) * width + output);
+              });
 }
 
 // Norm and rotate queries and keys where they lie; write keys and values to their slots.
@@ -246,7 +245,7 @@ void Pass::attend_item(const AttentionItem &item, int thread, int64_t layer, flo
         return taken;
     };
     AttentionScratch scratch = {};
-    scratch.words = take(kMostQueries * dim);
+    scratch.words = take(kMostQueries * padded);
     scratch.scores = reinterpret_cast<float *>(take(kMostQueries * kScoreSpan));
     scratch.block = reinterpret_cast<float *>(take(kMostQueries * padded));
     scratch.sums = reinterpret_cast<float *>(take(kMostQueries * padded));

@@ -13,7 +13,8 @@
 namespace paradraft {
 
 constexpr int64_t kBlockTokens = 96;    // tokens whose activations stay close while weights pass by
-constexpr int64_t kBlockOutputs = 64;   // of one claim
+constexpr int64_t kBlockOutputs = 32;   // of one claim that gates
+constexpr int64_t kLongPanel = 1 << 13;  // bytes from which on a claim is half as many panels
 constexpr int64_t kOwnWords = 1 << 14;  // words that each thread prepares for itself
 
 class Pass {
@@ -48,9 +49,9 @@ class Pass {
     Prepared prepare(int thread, int32_t kind, const Source &source);
     void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
                       uint32_t *words, float *factors);
-    template <class Finish>
-    void multiply(const paradraft_matrix &matrix, const Prepared &prepared, const paradraft_matrix *second, int thread,
-                  Finish finish);
+    template <class Body>
+    void share_out(const paradraft_matrix &matrix, const Prepared &prepared, int64_t most_panels, Body body);
+    static void aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t output);
     void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs);
     void project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs);
     void place_heads(int thread, int64_t layer);
