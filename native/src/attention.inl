@@ -89,6 +89,18 @@ inline const uint32_t *token_block(const AttentionTask &task, const TokenView &t
     return gathered;
 }
 
+// Fetch what is read after the 16 keys of a row from `first` on: the next keys and, when the span is weighed, the values.
+inline void fetch_ahead(const AttentionTask &task, int64_t first, int64_t steps) {
+    const int64_t next = first + kPanel;
+    if (next < task.num_slots && task.blocks[next / kPanel] >= 0) {
+        const uint32_t *block = cache_block(task, task.blocks[next / kPanel], steps);
+        for (int64_t step = 0; step < steps; ++step) prefetch(reinterpret_cast<const uint8_t *>(block + step * kPanel));
+    }
+    const int64_t bytes = round_up(task.head_dim, kPanel) * (task.cache_kind == PARADRAFT_BF16 ? 2 : 4);
+    for (int64_t i = first; i < smaller(next, task.num_slots); ++i)
+        for (int64_t byte = 0; byte < bytes; byte += kStepBytes) prefetch(task.values + task.slots[i] * bytes + byte);
+}
+
 // Fill scores of all logical positions of a span that some token sees.
 template <class Steps>
 void score_span(const AttentionTask &task, const AttentionScratch &scratch, int64_t span, int64_t stop, int64_t steps) {
@@ -105,6 +117,7 @@ void score_span(const AttentionTask &task, const AttentionScratch &scratch, int6
         }
         if (is_shared) {
             const uint32_t *block = row_block(task, first, steps, scratch.keys);
+            fetch_ahead(task, first, steps);
             functions.of[queries](reinterpret_cast<const uint8_t *>(block), scratch.words, queries, steps, task.scale,
                                   scores);
             continue;

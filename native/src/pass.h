@@ -15,6 +15,7 @@ namespace paradraft {
 constexpr int64_t kBlockTokens = 96;    // tokens whose activations stay close while weights pass by
 constexpr int64_t kBlockOutputs = 32;   // of one claim that gates
 constexpr int64_t kLongPanel = 1 << 13;  // bytes from which on a claim is half as many panels
+constexpr int64_t kFetchedBytes = 1 << 20;  // of the weights behind attention
 constexpr int64_t kOwnWords = 1 << 14;  // words that each thread prepares for itself
 
 class Pass {
@@ -58,6 +59,7 @@ class Pass {
     void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);
     void plan_attention();
     void attend(int thread, int64_t layer);
+    static void fetch_part(const paradraft_matrix &matrix, int64_t part, int64_t parts);
     void attend_item(const AttentionItem &item, int thread, int64_t layer, float *entropy);
     float *entropy_of(int64_t layer) const;
 
