@@ -158,10 +158,10 @@ def test_the_reference_of_each_temperature_is_decoded_plainly_with_the_same_seed
     assert all(each.gamma == 2 and each.speculate for each in sampled)
 
 
-def test_one_drafter_is_open_at_a_time_and_each_once():
+def test_every_case_opens_a_drafter_of_its_own_so_that_none_has_seen_the_answers():
     house = House()
     run(None, house)
-    assert house.opened == ["ngram", "suffix", "transformers"]
+    assert house.opened == [case.name for case in CASES if case.name != "plain"]
     assert house.most_open == 1
 
 
