@@ -134,7 +134,9 @@ def open_arm(arm: str, checkpoint: Checkpoint, options: argparse.Namespace) -> O
         num_threads=options.threads,
         needs=None,
     )
-    return OurArm(build_native_target(checkpoint, build) if arm == "native" else build_torch_target(checkpoint, build))
+    if arm == "native":
+        return OurArm(build_native_target(checkpoint, build).runner)
+    return OurArm(build_torch_target(checkpoint, build))
 
 
 def transformers_model(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:

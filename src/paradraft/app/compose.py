@@ -56,7 +56,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         )
         loaded.callback(model.target.close)
         opened, notes = fit_networks(opened, model)
-        notes = (*_runner_notes(config, model), *notes)
+        notes = (*_runner_notes(config, model), *model.notes, *notes)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +11,10 @@ import typer
 
 from paradraft.cli import options
 from paradraft.cli.examples import shown
-from paradraft.core.errors import ModelError
+from paradraft.core.errors import ConfigError, ModelError
 
 models = typer.Typer(
-    help="List, bring, find and export models.",
+    help="List, bring, find and export models, and see what they take in the cache.",
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog=shown("paradraft models list", "paradraft models pull"),
@@ -63,3 +65,30 @@ def export(
 
     exported = export_folder(model, folder, dtype=dtype or "bf16")
     print(exported)
+
+
+@models.command(epilog=shown("paradraft models packed"))
+def packed() -> None:
+    """Show the packed weights in the cache, which let the native core start at once, the last used first."""
+    from paradraft.hub.packed import LIMIT_VARIABLE, disk_limit, packed_entries
+
+    entries = packed_entries()
+    for entry in entries:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used_at))
+        print(f"{entry.num_bytes / 1e6:>9.0f} MB  used {used}  {entry.path.stem}")
+    total = sum(entry.num_bytes for entry in entries) / 1e9
+    print(f"{total:.2f} of {disk_limit() / 1e9:g} GB that {LIMIT_VARIABLE} allows", file=sys.stderr)
+
+
+@models.command(epilog=shown("paradraft models remove --all"))
+def remove(
+    names: Annotated[list[str] | None, typer.Argument(help="Names that `paradraft models packed` shows.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Remove all packed weights.")] = False,
+) -> None:
+    """Remove packed weights from the cache; they are packed anew when the model is next started."""
+    from paradraft.hub.packed import packed_entries, remove_packed
+
+    if every == bool(names):
+        raise ConfigError("No packed weights are named, or names and --all.", remedy="Give names, or --all.")
+    for entry in remove_packed([entry.path.stem for entry in packed_entries()] if every else names or []):
+        print(f"{entry.num_bytes / 1e6:>9.0f} MB removed  {entry.path.stem}")

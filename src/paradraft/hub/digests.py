@@ -15,26 +15,29 @@ _BLOCK = 1 << 22
 _MAX_REMEMBERED = 512
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal; a file unchanged in size and time is not read again."""
+def file_digest(path: Path, *, start: int = 0) -> str:
+    """Return the SHA-256 of a file from byte `start` on, in hexadecimal.
+
+    A file unchanged in size and time is not read again.
+    """
     path = path.resolve()
     stamp = _stamp(path)
     known = _read()
-    entry = known.get(str(path))
+    entry = known.get(_key(path, start))
     if entry is not None and entry[:2] == list(stamp):
         return str(entry[2])
-    digest = compute_digest(path)
+    digest = compute_digest(path, start=start)
     if _stamp(path) == stamp:
-        remember(path, digest)
+        remember(path, digest, start=start)
     return digest
 
 
-def remember(path: Path, digest: str) -> None:
+def remember(path: Path, digest: str, *, start: int = 0) -> None:
     """Note the digest of a file as it is now. A cache that cannot be written costs time only, so it is no error."""
     path = path.resolve()
-    known = _read()
-    known.pop(str(path), None)
-    known[str(path)] = [*_stamp(path), digest]
+    known, key = _read(), _key(path, start)
+    known.pop(key, None)
+    known[key] = [*_stamp(path), digest]
     text = json.dumps(dict(list(known.items())[-_MAX_REMEMBERED:]), indent=0)
     file = _file()
     partial = file.with_name(f"{file.name}.{os.getpid()}")
@@ -53,13 +56,18 @@ def combined_digest(paths: Iterable[Path]) -> str:
     return hashlib.sha256(lines.encode("utf-8")).hexdigest()
 
 
-def compute_digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal, read now."""
+def compute_digest(path: Path, *, start: int = 0) -> str:
+    """Return the SHA-256 of a file from byte `start` on, in hexadecimal, read now."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
+        file.seek(start)
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def _key(path: Path, start: int) -> str:
+    return f"{path}+{start}" if start else str(path)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

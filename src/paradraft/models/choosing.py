@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from paradraft.core.errors import ConfigError, ParadraftError
 from paradraft.models.build import NATIVE, RUNNERS, TORCH
 from paradraft.models.decoder_config import why_unsupported
-from paradraft.models.native_weights import KINDS
+from paradraft.models.packed_parts import KINDS
 from paradraft.native.library import load_library
 
 _NATIVE_ONLY = frozenset({"int8"})

@@ -37,6 +37,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     identity: ModelIdentity
     why_not_native: str | None = None  # the reason, where torch runs it
+    notes: tuple[str, ...] = ()  # what else is worth a word to the user
 
 
 def load_model(
@@ -71,19 +72,24 @@ def load_model(
     identity = ModelIdentity(name=found.name, sha256=checkpoint.sha256(), revision=found.revision, path=found.path)
     reason = why_not_native(running.runner, checkpoint.config, name=found.name, dtype=build.dtype, device=place)
     try:
-        target = build_native_target(checkpoint, build) if reason is None else _build_on_torch(checkpoint, build)
+        target, notes = _build_natively(checkpoint, build) if reason is None else _build_on_torch(checkpoint, build)
     except MemoryError as error:
         raise CapacityError(
             f"{found.name} does not fit into the memory of {place}, with its cache.",
             remedy="Set a smaller kv_tokens, choose dtype bf16, or use a smaller model.",
         ) from error
-    return LoadedModel(target=target, tokenizer=tokenizer, identity=identity, why_not_native=reason)
+    return LoadedModel(target=target, tokenizer=tokenizer, identity=identity, why_not_native=reason, notes=notes)
 
 
-def _build_on_torch(checkpoint: Checkpoint, build: Build) -> Target:
+def _build_natively(checkpoint: Checkpoint, build: Build) -> tuple[Target, tuple[str, ...]]:
+    built = build_native_target(checkpoint, build)
+    return built.runner, built.notes
+
+
+def _build_on_torch(checkpoint: Checkpoint, build: Build) -> tuple[Target, tuple[str, ...]]:
     from paradraft.models.torch_target import build_torch_target  # the native path does without torch
 
-    return build_torch_target(checkpoint, build)
+    return build_torch_target(checkpoint, build), ()
 
 
 def _check_vocabulary(tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paradraft.models.build import Build
 from paradraft.models.checkpoint import Checkpoint
 from paradraft.models.decoder_config import read_decoder_config
-from paradraft.models.native_weights import pack_decoder
+from paradraft.models.packed_cache import load_packed
 from paradraft.native.runner import NO_NEEDS, NativeOptions, NativeRunner
 
 
-def build_native_target(checkpoint: Checkpoint, build: Build) -> NativeRunner:
-    """Return the runner; raise ModelError for weights that do not fit."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeTarget:
+    """A runner, and what is worth a word to the user."""
+
+    runner: NativeRunner
+    notes: tuple[str, ...]
+
+
+def build_native_target(checkpoint: Checkpoint, build: Build) -> NativeTarget:
+    """Return the runner over packed weights, from the cache where they are; raise ModelError for ones that misfit."""
     config = read_decoder_config(checkpoint.config)
     options = NativeOptions(
         name=checkpoint.source.name,
@@ -21,4 +31,5 @@ def build_native_target(checkpoint: Checkpoint, build: Build) -> NativeRunner:
         num_threads=build.num_threads,
         needs=build.needs or NO_NEEDS,
     )
-    return NativeRunner(pack_decoder(config, checkpoint.stored, dtype=build.dtype), options)
+    packed = load_packed(checkpoint, config, dtype=build.dtype)
+    return NativeTarget(runner=NativeRunner(packed.weights, options), notes=packed.notes)

@@ -1,4 +1,4 @@
-"""Packs the weights of a decoder for the native core.
+"""Packs the weights of a decoder for the native core, and puts packed arrays together to a model.
 
 Matrices are rounded to the number format that was asked for; norms, biases and rotary frequencies stay fp32. Each
 tensor is read once and freed when it is packed, so the model is never held twice.
@@ -8,28 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from paradraft.core.arrays import FloatArray
 from paradraft.core.errors import ModelError, ProtocolError
 from paradraft.models.decoder_config import DecoderConfig
-from paradraft.models.decoder_names import (
-    EMBEDDING,
-    FINAL_NORM,
-    HEAD,
-    check_names,
-    check_shape,
-    expected_shapes,
-    not_finite,
-)
+from paradraft.models.decoder_names import check_names, check_shape, expected_shapes, not_finite
+from paradraft.models.packed_parts import KINDS, ROWS_BF16, ROWS_FP32, VECTOR, decoder_parts
 from paradraft.models.rope_frequencies import rope_frequencies
 from paradraft.models.stored import StoredTensor, Values, narrow
-from paradraft.native.packing import PackedMatrix, pack
+from paradraft.native.packed_file import Part
+from paradraft.native.packing import Bytes, PackedMatrix, pack
 from paradraft.native.records import LayerWeights, ModelWeights
-
-KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "int8"})
 
 
 def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, dtype: str) -> ModelWeights:
@@ -37,8 +28,13 @@ def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, 
 
     Raises ModelError naming tensors that are missing, foreign, misshapen or not finite, and if the core is absent.
     """
-    check_names(config, weights)
-    packer = _Packer(weights=weights, shapes=expected_shapes(config), dtype=dtype)
+    parts, packer = decoder_parts(config, dtype), Packer(config, weights)
+    return assemble_decoder(config, parts, {name: packer.bytes_of(part) for name, part in parts.items()})
+
+
+def assemble_decoder(config: DecoderConfig, parts: Mapping[str, Part], memory: Mapping[str, Bytes]) -> ModelWeights:
+    """Return a decoder over the memory of its parts, which it keeps and reads in place."""
+    laid = _Laid(parts=parts, memory=memory)
     return ModelWeights(
         num_heads=config.num_heads,
         num_key_heads=config.num_key_heads,
@@ -48,79 +44,106 @@ def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, 
             config.rope, config.head_dim, positions=config.max_positions, trained_positions=config.trained_positions
         ),
         rope_factor=config.rope.attention_factor,
-        layers=tuple(_pack_layer(config, number, packer) for number in range(config.num_layers)),
-        final_norm=packer.vector(FINAL_NORM),
-        head=packer.named(EMBEDDING if config.is_tied else HEAD),
-        embedding=None if config.is_tied else packer.rounded(EMBEDDING),
+        layers=tuple(_layer(config, number, laid) for number in range(config.num_layers)),
+        final_norm=laid.vector("final_norm"),
+        head=laid.matrix("head"),
+        embedding=None if config.is_tied else laid.rows("embedding"),
     )
 
 
-def _pack_layer(config: DecoderConfig, number: int, packer: _Packer) -> LayerWeights:
-    prefix = f"model.layers.{number}."
-    attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+def _layer(config: DecoderConfig, number: int, laid: _Laid) -> LayerWeights:
+    place = f"layers.{number}."
     return LayerWeights(
-        query_key_value=packer.matrix(f"{attention}q_proj", f"{attention}k_proj", f"{attention}v_proj"),
-        output=packer.matrix(f"{attention}o_proj"),
-        gate=packer.matrix(f"{mlp}gate_proj"),
-        up=packer.matrix(f"{mlp}up_proj"),
-        down=packer.matrix(f"{mlp}down_proj"),
-        input_norm=packer.vector(f"{prefix}input_layernorm.weight"),
-        inner_norm=packer.vector(f"{prefix}post_attention_layernorm.weight"),
-        query_norm=packer.vector(f"{attention}q_norm.weight") if config.has_head_norms else None,
-        key_norm=packer.vector(f"{attention}k_norm.weight") if config.has_head_norms else None,
+        query_key_value=laid.matrix(f"{place}query_key_value"),
+        output=laid.matrix(f"{place}output"),
+        gate=laid.matrix(f"{place}gate"),
+        up=laid.matrix(f"{place}up"),
+        down=laid.matrix(f"{place}down"),
+        input_norm=laid.vector(f"{place}input_norm"),
+        inner_norm=laid.vector(f"{place}inner_norm"),
+        query_norm=laid.vector(f"{place}query_norm") if config.has_head_norms else None,
+        key_norm=laid.vector(f"{place}key_norm") if config.has_head_norms else None,
         window=config.windows[number],
         has_rope=config.has_rope[number],
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Packer:
-    """Reads checked tensors and packs matrices in one number format."""
+class _Laid:
+    """Parts where they lie."""
 
-    weights: Mapping[str, StoredTensor]
-    shapes: Mapping[str, tuple[int, ...]]
-    dtype: str
+    parts: Mapping[str, Part]
+    memory: Mapping[str, Bytes]
 
-    def matrix(self, *layers: str) -> PackedMatrix:
-        """Return linear layers that read the same inputs, joined along their outputs, with their biases if any."""
-        biases = [self.vector(f"{layer}.bias") for layer in layers if f"{layer}.bias" in self.shapes]
-        return self._packed([f"{layer}.weight" for layer in layers], np.concatenate(biases) if biases else None)
-
-    def named(self, name: str) -> PackedMatrix:
-        """Return one tensor, packed."""
-        return self._packed([name], None)
+    def matrix(self, name: str) -> PackedMatrix:
+        part, bias = self.parts[name], f"{name}.bias"
+        return PackedMatrix(
+            kind=part.form,
+            outputs=part.shape[0],
+            inputs=part.shape[1],
+            data=self.memory[name],
+            bias=self.vector(bias) if bias in self.parts else None,
+        )
 
     def vector(self, name: str) -> FloatArray:
-        """Return a vector in fp32."""
-        return np.ascontiguousarray(self._read(name).floats())
+        values: FloatArray = self.memory[name].view(np.float32)
+        return values
 
-    def rounded(self, name: str) -> Values:
-        """Return a matrix as it lies: in fp32, or else as the bits of bf16."""
-        stored = self._read(name)
-        if self.dtype == "fp32":
-            return np.ascontiguousarray(stored.floats())
-        bits = stored.values if stored.is_bf16 else narrow(stored.floats())
-        if StoredTensor(values=bits, is_bf16=True).find_not_finite() is not None:
-            raise not_finite(name, KINDS[self.dtype])
-        return np.ascontiguousarray(bits)
+    def rows(self, name: str) -> Values:
+        part = self.parts[name]
+        values: Values = self.memory[name].view(np.float32 if part.form == ROWS_FP32 else np.uint16)
+        return values.reshape(part.shape)
 
-    def _packed(self, names: list[str], bias: FloatArray | None) -> PackedMatrix:
-        parts = [_source(self._read(name)) for name in names]
+
+class Packer:
+    """Makes the bytes of one part after the other from checked tensors."""
+
+    def __init__(self, config: DecoderConfig, weights: Mapping[str, StoredTensor]) -> None:
+        """Take the weights; raise ModelError naming tensors that are missing or foreign."""
+        check_names(config, weights)
+        self._weights = weights
+        self._shapes = expected_shapes(config)
+
+    def bytes_of(self, part: Part) -> Bytes:
+        """Return a part as the core reads it, [num_bytes]; raise ModelError for tensors misshapen or not finite."""
+        stored = [self._read(name) for name in part.tensors]
+        if part.form == VECTOR:
+            return _as_bytes(np.concatenate([tensor.floats() for tensor in stored]))
+        if part.form == ROWS_FP32:
+            return _as_bytes(stored[0].floats())
+        if part.form == ROWS_BF16:
+            return _as_bytes(_bits_of(part.tensors[0], stored[0]))
         try:
-            return pack(KINDS[self.dtype], parts, bias=bias)
+            return pack(part.form, [_source(tensor) for tensor in stored]).data
         except ProtocolError as error:
             raise ModelError(
-                f"{' + '.join(names)} in {self.dtype}: {error.problem}",
+                f"{' + '.join(part.tensors)} in {_NAMES[part.form]}: {error.problem}",
                 remedy="Restore the weight files from their source, or choose a wider dtype.",
             ) from error
 
     def _read(self, name: str) -> StoredTensor:
-        stored = self.weights[name]
-        check_shape(name, stored.shape, self.shapes[name])
+        stored = self._weights[name]
+        check_shape(name, stored.shape, self._shapes[name])
         return stored
+
+
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+def _bits_of(name: str, stored: StoredTensor) -> Values:
+    """Return values as the bits of bf16."""
+    bits = stored.values if stored.is_bf16 else narrow(stored.floats())
+    if StoredTensor(values=bits, is_bf16=True).find_not_finite() is not None:
+        raise not_finite(name, "bf16")
+    return bits
 
 
 def _source(stored: StoredTensor) -> Values:
     """Return values in a format that can be packed: fp32, fp16 or the bits of bf16."""
     is_known = stored.is_bf16 or stored.values.dtype in (np.float32, np.float16)
     return stored.values if is_known else stored.floats()
+
+
+def _as_bytes(values: Values) -> Bytes:
+    plain: Bytes = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+    return plain

@@ -280,6 +280,31 @@ def test_models_path_of_an_absent_model_says_how_to_bring_it(run, tmp_path, monk
     assert "paradraft models pull smollm2-135m" in result.stderr
 
 
+def test_packed_weights_are_listed_and_removed(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("PARADRAFT_CACHE", str(tmp_path))
+    monkeypatch.setenv("PARADRAFT_PACKED_GB", "2")
+    assert "0.00 of 2 GB" in run("models", "packed").stderr
+    for name in ("one-int8", "one-bf16", "two-bf16"):
+        file = tmp_path / "packed" / f"{name}.packed"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(bytes(3_000_000))
+    listed = run("models", "packed").stdout.splitlines()
+    assert {line.split()[-1] for line in listed} == {"one-int8", "one-bf16", "two-bf16"}
+    assert all(line.split()[:2] == ["3", "MB"] for line in listed)
+    assert "one-int8" in run("models", "remove", "one-int8").stdout
+    assert "one-int8" not in run("models", "packed").stdout
+    assert run("models", "remove", "--all").exit_code == 0
+    assert run("models", "packed").stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "one"], ["none"]])
+def test_removing_nothing_or_what_is_not_there_is_refused(run, tmp_path, monkeypatch, arguments):
+    monkeypatch.setenv("PARADRAFT_CACHE", str(tmp_path))
+    result = run("models", "remove", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
 def test_models_of_an_unknown_name_are_refused(run):
     result = run("models", "pull", "no-such-model")
     assert result.exit_code == 2
