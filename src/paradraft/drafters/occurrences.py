@@ -49,10 +49,13 @@ class TokenIndex(TokenRing):
         the tokens behind it, at most depth). At most limit are returned, [] if there is none.
         """
         keys = self._keys(context)
+        lowest = self.floor
         for order in range(len(keys) - 1, -1, -1):
-            found = self._follow(order, keys[order], context, limit, depth)
-            if found:
-                return found
+            place = self._heads[order][keys[order] >> self._shift] - 1
+            if place >= lowest:
+                found = self._follow(order, place, context, limit, depth)
+                if found:
+                    return found
         return []
 
     def _keys(self, context: Sequence[int]) -> list[int]:
@@ -67,13 +70,13 @@ class TokenIndex(TokenRing):
             keys.append(key & _MASK)
         return keys
 
-    def _follow(self, order: int, key: int, context: Sequence[int], limit: int, depth: int) -> list[Occurrence]:
+    def _follow(self, order: int, place: int, context: Sequence[int], limit: int, depth: int) -> list[Occurrence]:
+        """Return the occurrences on a chain from a place on."""
         # One loop without calls: drafting goes through it for every row and step.
-        head, before = self._heads[order], self._chains[order]
+        before = self._chains[order]
         mask, tokens, shortest = self._capacity - 1, self._token_view, self.orders[order]
         lowest, newest = self.floor, self.end - depth
         found: list[Occurrence] = []
-        place = head[key >> self._shift] - 1
         for _ in range(4 * limit):
             known = place - lowest + 1
             if known < shortest:
@@ -101,20 +104,17 @@ class TokenIndex(TokenRing):
         elif begin < end:
             first = max(begin - len(self._factors) + 1, self.floor)
             latest = self.after(first - 1, end - first)[::-1]
+            mask, shift = self._capacity - 1, self._shift
             for place in range(begin, end):
-                self._link(place, latest[end - 1 - place :])
+                keys = self._keys(latest[end - 1 - place :])
+                for head, before, key in zip(self._heads, self._chains, keys, strict=False):
+                    bucket = key >> shift
+                    before[place & mask] = head[bucket]
+                    head[bucket] = place + 1
         self._linked = max(end, begin)
 
-    def _link(self, place: int, context: Sequence[int]) -> None:
-        """Link the n-grams that end at a place; context begins with its token and leads back as far as is known."""
-        slot, shift = place & (self._capacity - 1), self._shift
-        for head, before, key in zip(self._heads, self._chains, self._keys(context), strict=False):
-            bucket = key >> shift
-            before[slot] = head[bucket]
-            head[bucket] = place + 1
-
     def _link_all(self, begin: int, end: int) -> None:
-        """Link the n-grams that end at begin .. end-1, to the same chains as _link one after the other."""
+        """Link the n-grams that end at begin .. end-1, to the same chains as one after the other."""
         longest, count = len(self._factors), end - begin
         places = np.arange(begin - longest + 1, end)
         values = self._tokens[places & (self._capacity - 1)].astype(np.uint64)

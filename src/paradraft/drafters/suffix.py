@@ -18,8 +18,8 @@ from paradraft.drafters.occurrences import TokenIndex
 from paradraft.drafters.rows import RowStates
 from paradraft.drafters.shared import SharedTexts
 from paradraft.drafters.trust import Trust
-from paradraft.drafters.voter_guesses import TextVoters, VoterGuesses
-from paradraft.drafters.votes import MAX_MATCH, Body
+from paradraft.drafters.voter_guesses import VoterGuesses
+from paradraft.drafters.votes import MAX_MATCH, Body, find_voters
 
 ORDERS = (1, 2, 5)
 MAX_VOTERS = 5  # of one body; more cost more time than they are worth
@@ -28,6 +28,7 @@ _OWN_CAUTION = (2.0, 1.0, 0.5, 0.5, 0.4, 0.3, 0.25, 0.18, 0.11, 0.08)
 _SHARED_CAUTION = (3.0, 2.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1)
 OWN = Body(source=0, caution=_OWN_CAUTION, is_recency_weighted=True)
 SHARED = Body(source=1, caution=_SHARED_CAUTION, is_recency_weighted=False)
+_NOTHING = ints([])
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class _Row:
     index: TokenIndex
     tenant: str
     answer_from: int  # where the part of the text begins that is new to the shared texts
-    tail: IntArray = field(default_factory=lambda: ints([]))  # committed in the last step, not indexed yet
+    tail: IntArray = field(default_factory=lambda: _NOTHING)  # committed in the last step, not indexed yet
     trust: Trust = field(default_factory=Trust)
 
     def answer(self) -> IntArray:
@@ -71,19 +72,20 @@ class SuffixDrafter(LookupDrafter[_Row]):
     def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
         """Return the votes of the row's own text and of the shared ones."""
         row.index.follow(batch.history[index])
-        row.tail = ints([])
+        row.tail = _NOTHING
         if not plan.num_nodes[index]:
             return None
-        voters = [TextVoters(OWN, row.index, MAX_VOTERS)]
-        others = self.shared.of(row.tenant)
-        if others is not None:
-            voters.append(TextVoters(SHARED, others, MAX_VOTERS))
-        return VoterGuesses(voters, row.index.recent(MAX_MATCH), depth=int(plan.depth[index]))
+        context, depth = row.index.recent(MAX_MATCH), int(plan.depth[index])
+        camp = [
+            [] if text is None else find_voters(body, text, context, limit=MAX_VOTERS, depth=depth)
+            for body, text in ((OWN, row.index), (SHARED, self.shared.of(row.tenant)))
+        ]
+        return VoterGuesses((OWN, SHARED), camp, depth=depth) if any(camp) else None
 
     def keep(self, row: _Row, batch: Batch, verdict: Verdict, index: int) -> None:
         """Keep the row's last tokens: when it ends, what it has produced joins the shared texts."""
         row.index.follow(batch.history[index])
-        row.tail = verdict.tokens_of(index).copy()
+        row.tail = verdict.tokens_of(index)
 
     def _new_row(self, batch: Batch, index: int) -> _Row:
         sampling = batch.sampling[index]

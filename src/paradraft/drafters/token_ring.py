@@ -57,7 +57,8 @@ class TokenRing:
         if len(tokens) > self._max_tokens:
             self.end = self._floor = self.end + len(tokens) - self._max_tokens
             tokens = tokens[-self._max_tokens :]
-        self._grow(min(len(self) + len(tokens), self._max_tokens))
+        if self.end + len(tokens) - self._floor > self._capacity:
+            self._grow(min(len(self) + len(tokens), self._max_tokens))
         mask, view = self._capacity - 1, self._token_view
         if len(tokens) < BULK:
             for place, token in enumerate(tokens.tolist(), start=self.end):
