@@ -21,8 +21,8 @@ from paradraft.drafters.trust import Trust
 class _Row:
     tenant: str
     answer_from: int  # where the part of the text begins that is not learned yet
-    known: IntArray  # view of the row's history
-    tail: IntArray = field(default_factory=lambda: ints([]))  # committed in the last step, not in the history yet
+    known: IntArray  # view of the row's history before its last step
+    tail: IntArray = field(default_factory=lambda: ints([]))  # committed in that step
     trust: Trust = field(default_factory=Trust)
 
 
@@ -51,7 +51,6 @@ class TableDrafter(LookupDrafter[_Row]):
 
     def look_up(self, row: _Row, batch: Batch, plan: Plan, index: int) -> Guesses | None:
         """Return the counts behind the row's last tokens."""
-        row.known, row.tail = batch.history[index], ints([])
         if not plan.num_nodes[index]:
             return None
         context = tuple(batch.known(index)[-self.lookup.longest :][::-1].tolist()) if self.lookup.longest else ()
@@ -60,8 +59,7 @@ class TableDrafter(LookupDrafter[_Row]):
 
     def keep(self, row: _Row, batch: Batch, verdict: Verdict, index: int) -> None:
         """Keep the row's last tokens: when it ends, what it has produced is learned."""
-        row.known = batch.history[index]
-        row.tail = verdict.tokens_of(index).copy()
+        row.known, row.tail = batch.history[index], verdict.tokens_of(index)
 
     def _publish(self, row: _Row) -> None:
         self.learned.learn(row.tenant, join([row.known, row.tail]), row.answer_from)

@@ -8,49 +8,30 @@ from collections.abc import Sequence
 from paradraft.core.arrays import IntArray
 from paradraft.drafters.table.layout import FACTORS, MASK, MAX_ENTRIES
 
-Parts = tuple[float, dict[int, float]]  # what a context leaves to shorter ones; its tokens with their shares
-
 _FADING = 64  # a context seen this often has all its counts halved, so that the present is heard
-
-
-class Learned:
-    """The counts of one context by token, and what lookups made of them; None: nothing since they changed."""
-
-    __slots__ = ("counts", "parts")
-
-    def __init__(self, token: int) -> None:
-        self.counts = {token: 1}
-        self.parts: Parts | None = None
-
-    def add(self, token: int) -> None:
-        """Count a continuation."""
-        counts = self.counts
-        counts[token] = counts.get(token, 0) + 1
-        if len(counts) > MAX_ENTRIES:
-            del counts[min(counts, key=counts.__getitem__)]
-        if sum(counts.values()) > _FADING:
-            self.counts = {word: count // 2 for word, count in counts.items() if count > 1} or {token: 1}
-        self.parts = None
 
 
 class TenantCounts:
     """What one tenant's answers went on with, by context."""
 
     def __init__(self) -> None:
-        self.contexts: OrderedDict[tuple[int, int], Learned] = OrderedDict()  # by length and key
+        self.contexts: OrderedDict[tuple[int, int], dict[int, int]] = OrderedDict()  # counts by length and key
 
     def __len__(self) -> int:
         return len(self.contexts)
 
     def learn(self, length: int, key: int, token: int) -> int:
         """Count a continuation of a context; return how many contexts this added."""
-        known = self.contexts.get((length, key))
-        if known is None:
-            self.contexts[length, key] = Learned(token)
-            return 1
-        known.add(token)
+        counts = self.contexts.setdefault((length, key), {})
+        is_new = not counts
+        counts[token] = counts.get(token, 0) + 1
+        if len(counts) > MAX_ENTRIES:
+            del counts[min(counts, key=counts.__getitem__)]
+        if sum(counts.values()) > _FADING:
+            counts = {word: count // 2 for word, count in counts.items() if count > 1} or {token: 1}
+            self.contexts[length, key] = counts
         self.contexts.move_to_end((length, key))
-        return 0
+        return int(is_new)
 
     def drop_oldest(self) -> None:
         """Forget the context that has not been seen for the longest time."""

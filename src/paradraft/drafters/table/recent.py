@@ -14,12 +14,12 @@ from paradraft.core.records import Batch, Plan
 from paradraft.drafters.guesses import Guesses, State, likeliest
 from paradraft.drafters.lookup_drafter import Growth, LookupDrafter
 from paradraft.drafters.rows import RowStates
+from paradraft.drafters.table.interpolation import Seen, interpolated
 from paradraft.drafters.trust import Trust
 
 LENGTHS = (1, 2, 3, 4, 6)
 MAX_CONTINUATIONS = 8  # of one context; the rarest goes
 _DISCOUNTS = (0.0, 0.6, 0.9, 1.2)  # taken off counts of 1, 2 and more: half of what is seen once comes again
-_ENOUGH = 0.02  # what is left of certainty below which shorter contexts are not asked
 
 Counts = dict[tuple[int, ...], dict[int, int]]
 
@@ -67,29 +67,18 @@ class RecentGuesses:
         return self.context
 
     def shares(self, state: State) -> dict[int, float]:
-        """Return the chances after a context; longer contexts first, each for what the longer ones leave."""
+        """Return the chances after a context."""
         assert isinstance(state, tuple)
-        shares: dict[int, float] = {}
-        mass = 1.0
-        for seen in reversed(self._found(state)):
-            scale, used = 1.0 / sum(seen.values()), 0.0
-            for token, count in seen.items():
-                part = (count - _DISCOUNTS[count if count < 3 else 3]) * scale
-                used += part
-                shares[token] = shares.get(token, 0.0) + mass * part
-            mass *= 1.0 - used
-            if mass < _ENOUGH:
-                break
-        return likeliest(shares)
+        return likeliest(interpolated(self._found(state))[0])
 
-    def _found(self, context: tuple[int, ...]) -> list[dict[int, int]]:
-        """Return the counts after each length of a context, the shortest first, up to the first that was not seen."""
-        found: list[dict[int, int]] = []
+    def _found(self, context: tuple[int, ...]) -> list[Seen]:
+        """Return what came after each length of a context, the shortest first, up to the first that was not seen."""
+        found: list[Seen] = []
         for length in LENGTHS:
             seen = self.counts.get(context[:length])
             if seen is None or length > len(context):
                 break
-            found.append(seen)
+            found.append((sum(seen.values()), seen.items(), _DISCOUNTS))
         return found
 
     def descend(self, state: State, token: int) -> State | None:

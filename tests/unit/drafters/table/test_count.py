@@ -19,8 +19,8 @@ def table_of(*texts: list[int], **options: object) -> Table:
 def counted(table: Table, context: list[int], length: int) -> tuple[int, dict[int, int]]:
     """Return the total and the counts after the last `length` tokens of a context."""
     [finder] = [finder for finder in TableLookup(table)._finders if finder.length == length]
-    total, tokens, counts = finder.find(key_of(context[::-1], length))
-    return total, dict(zip(tokens, counts, strict=True))
+    total, counts = finder.find(key_of(context[::-1], length))
+    return total, dict(counts)
 
 
 def test_every_continuation_is_counted_at_every_length() -> None:
