@@ -33,6 +33,7 @@ class Blend:
 
     told: Told
     depth: int
+    rests: list[float]  # log of what each source leaves to tokens that it does not name; 0 where it is silent
     shares: dict[int, float]
     none: float  # chance of a token that nobody names
     gumbel: dict[int, float] | None = None
@@ -55,13 +56,16 @@ class Pool:
         """
         weights = self.weights
         faintest = FAINTEST if gumbel is None else 0.0
+        rests: list[float] = []
         odds: dict[int, float] = {}  # of each token, against one that nobody names
         none = weights.depth[depth if depth < DEPTHS else DEPTHS - 1]
         for source, said in zip(weights.sources, told, strict=True):
             if not said:
                 none += source.silent
+                rests.append(0.0)
                 continue
             rest = math.log(max(1.0 - sum(said.values()), LEAST_REST))
+            rests.append(rest)
             miss = source.miss_slope * rest + source.miss
             none += source.rest_slope * rest - miss
             slope, hit = source.hit_slope, math.exp(source.hit - miss)
@@ -69,12 +73,13 @@ class Pool:
                 if share >= faintest:
                     odds[token] = odds.get(token, 1.0) * hit * share**slope
         if not odds:
-            return Blend(told, depth, {}, 1.0)
+            return Blend(told, depth, rests, {}, 1.0)
         if gumbel is not None:
             odds = {token: value * math.exp(weights.noise * gumbel[token]) for token, value in odds.items()}
         nobody = math.exp(none)
         total = nobody + sum(odds.values())
-        return Blend(told, depth, {token: value / total for token, value in odds.items()}, nobody / total, gumbel)
+        shares = {token: value / total for token, value in odds.items()}
+        return Blend(told, depth, rests, shares, nobody / total, gumbel)
 
     def learn(self, blend: Blend, token: int) -> None:
         """Take one step towards the token that the target chose here."""
@@ -95,11 +100,10 @@ class Pool:
         if blend.gumbel is not None:
             slope = sum([error * blend.gumbel[word] for word, error in errors.items()])
             weights.noise = _moved(weights.noise, prior.noise, rate * slope)
-        for source, start, said in zip(weights.sources, prior.sources, blend.told, strict=True):
+        for source, start, said, rest in zip(weights.sources, prior.sources, blend.told, blend.rests, strict=True):
             if not said:
                 source.silent = _moved(source.silent, start.silent, rate * none)
                 continue
-            rest = math.log(max(1.0 - sum(said.values()), LEAST_REST))
             named, slope = 0.0, 0.0
             for word, share in said.items():
                 if share >= faintest:

@@ -69,7 +69,9 @@ def proposal_of(drafts: Sequence[Draft]) -> Proposal:
     # One conversion for all integers: array calls would take longer than the drafts themselves.
     starts = [0, *accumulate([len(draft.tokens) for draft in drafts])]
     columns = [
-        [value for draft in drafts for value in getattr(draft, name)] for name in ("tokens", "parents", "depths")
+        [token for draft in drafts for token in draft.tokens],
+        [parent for draft in drafts for parent in draft.parents],
+        [depth for draft in drafts for depth in draft.depths],
     ]
     tokens, parents, depths = np.array(columns, dtype=np.int32)
     return Proposal(

@@ -4,7 +4,8 @@ Every node is taken for as likely as all its ancestors and itself together, so o
 has the most expected tokens (best-first search; the shape of OPT-Tree, arXiv 2406.17276, and DDTree, 2604.12989).
 
 Asking what comes below a node is what takes time, and most nodes of a flat tree get no child. So the places below nodes
-wait in the same queue, each at what its best child is hoped to be worth, and are asked when nothing else is worth more.
+wait in the same queue, each at what its best child is hoped to be worth, and are asked when nothing else is worth more
+and a node of that worth would pay.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def grow(guesses: Guesses, budget: Budget, noise: Coupling | None = None, *, tru
     waiting: list[Offer] = [(-1.0, _PLACE, 0, -1, 0, None)]
     while waiting:
         worth, rank, token, parent, depth, above = heapq.heappop(waiting)
+        if not draft.pays(-worth, price):
+            break
         if rank != _PLACE:
-            if not draft.pays(-worth, price):
-                break
             node = draft.add(token, parent, -worth, guesses.source_of(above, token))
             if len(draft.tokens) >= budget.nodes:
                 break
@@ -62,7 +63,7 @@ def grow(guesses: Guesses, budget: Budget, noise: Coupling | None = None, *, tru
         shares = {} if state is None else guesses.shares(state)
         if noise is not None and shares:
             shares = noise.bend(shares, depth)
-        best = sorted(shares, key=shares.__getitem__, reverse=True)[:width]
+        best = sorted(shares, key=shares.__getitem__, reverse=True)[: min(width, budget.nodes - len(draft.tokens))]
         for rank, child in enumerate(best, start=(parent + 1) * width):
             value = confidence * min(shares[child] * trust, CEILING)
             heapq.heappush(waiting, (-value, rank, child, parent, depth, state))

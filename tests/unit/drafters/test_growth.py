@@ -120,6 +120,12 @@ def test_a_place_is_asked_if_its_best_child_is_hoped_to_be_worth_more_than_what_
     assert grow(Laws({(): {1: hopeless, 2: 0.3}, (1,): {5: 0.9}}), budget).tokens == [1, 2]
 
 
+def test_places_below_which_no_node_is_hoped_to_pay_are_not_asked() -> None:
+    laws = Laws({(): {1: 0.5}, (1,): {5: 0.5}})
+    draft, asked = asked_for(laws, Budget(nodes=8, depth=8, width=1, price=Price(0.3)))
+    assert (draft.tokens, asked) == ([1], [()])
+
+
 def test_chains_are_asked_to_their_end_however_little_is_hoped_for() -> None:
     draft, asked = asked_for(always({1: 0.01}), Budget(nodes=4, depth=4, width=1, price=Price(0.0)))
     assert len(draft) == len(asked) == 4
