@@ -21,15 +21,23 @@ def check_pass(batch: Batch, proposal: Proposal, limits: Limits) -> None:
             f"{len(proposal.starts) - 1} rows and a cache with pages of {limits.page_size}.",
             remedy=_BROKEN,
         )
-    num_slots = (batch.page_starts[1:] - batch.page_starts[:-1]) * batch.page_size
-    if (batch.context_len + batch.num_pending + proposal.num_nodes > num_slots).any():
-        raise ProtocolError("A row's page table is too short for its tokens.", remedy=_BROKEN)
-    if (batch.num_scored > batch.num_pending).any() or (batch.num_pending < 1).any():
-        raise ProtocolError("A row is scored at more tokens than it feeds, or feeds none.", remedy=_BROKEN)
-    last = int((batch.context_len + batch.num_pending).max(initial=0)) - 1
-    deepest = last + int(proposal.depths.max(initial=0))
-    if last >= limits.max_positions or deepest >= limits.max_positions:
-        _check_depths(batch, proposal, limits.max_positions)
+    # Plain integers: a batch has few rows, and an array call takes longer than all of them.
+    starts, pages, nodes = batch.starts.tolist(), batch.page_starts.tolist(), proposal.starts.tolist()
+    for row, (context, num_scored) in enumerate(
+        zip(batch.context_len.tolist(), batch.num_scored.tolist(), strict=True)
+    ):
+        num_pending = starts[row + 1] - starts[row]
+        known = context + num_pending
+        if known + nodes[row + 1] - nodes[row] > (pages[row + 1] - pages[row]) * batch.page_size:
+            raise ProtocolError("A row's page table is too short for its tokens.", remedy=_BROKEN)
+        if num_pending < max(num_scored, 1):
+            raise ProtocolError("A row is scored at more tokens than it feeds, or feeds none.", remedy=_BROKEN)
+        position = known - 1 + max(proposal.depths[nodes[row] : nodes[row + 1]].tolist(), default=0)
+        if position >= limits.max_positions:
+            raise ProtocolError(
+                f"Position {position} lies beyond the model's context of {limits.max_positions} tokens.",
+                remedy="Shorten the prompt, max_tokens or the drafts.",
+            )
 
 
 def check_taps(needs: Needs, num_layers: int) -> None:
@@ -45,17 +53,9 @@ def check_taps(needs: Needs, num_layers: int) -> None:
 
 
 def _check_range(what: str, values: IntArray, count: int) -> None:
-    if len(values) and not 0 <= values.min() <= values.max() < count:
-        worst = int(values.min()) if values.min() < 0 else int(values.max())
-        raise ProtocolError(f"{what} {worst} is outside of 0 to {count - 1}.", remedy=_BROKEN)
-
-
-def _check_depths(batch: Batch, proposal: Proposal, max_positions: int) -> None:
-    for row in range(batch.num_rows):
-        depths = proposal.depths[proposal.starts[row] : proposal.starts[row + 1]]
-        position = int(batch.context_len[row] + batch.num_pending[row]) - 1 + int(depths.max(initial=0))
-        if position >= max_positions:
-            raise ProtocolError(
-                f"Position {position} lies beyond the model's context of {max_positions} tokens.",
-                remedy="Shorten the prompt, max_tokens or the drafts.",
-            )
+    numbers: list[int] = values.tolist()
+    lowest, highest = min(numbers, default=0), max(numbers, default=0)
+    if lowest < 0 or highest >= count:
+        raise ProtocolError(
+            f"{what} {lowest if lowest < 0 else highest} is outside of 0 to {count - 1}.", remedy=_BROKEN
+        )

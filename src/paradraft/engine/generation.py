@@ -15,6 +15,8 @@ from paradraft.engine.results import TokenEvent, TokenLogprobs
 from paradraft.engine.statistics import Tally
 from paradraft.engine.text import TextStream
 
+_ORIGINS = tuple(Origin)  # by value
+
 
 class Generation:
     """Tokens, text and counts of one choice. `tokens` is the whole known sequence, prompt first."""
@@ -74,7 +76,7 @@ class Generation:
         kept = len(pieces)
         return self._event(
             token_ids=tuple(tokens[:kept].tolist()),
-            origins=tuple(Origin(origin) for origin in origins[:kept].tolist()),
+            origins=tuple([_ORIGINS[origin] for origin in origins[:kept].tolist()]),
             pieces=tuple(pieces),
             logprobs=tuple(logprobs[:kept]),
         )

@@ -10,7 +10,7 @@ import numpy as np
 from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.errors import ProtocolError
 from paradraft.native.library import INSTRUCTION_SETS, check, load_library
-from paradraft.native.records import ModelWeights, PassInput, PassOutput, int_address
+from paradraft.native.records import ModelWeights, PassInput, PassOutput, address, int_address
 from paradraft.native.structs import ErrorStruct, OptionsStruct, ResultsStruct
 
 CACHE_KINDS: Mapping[str, int] = {"float32": 1, "bfloat16": 2}
@@ -61,7 +61,7 @@ class Executor:
         hidden = np.empty((len(given.hidden_layers), *shape), dtype=np.float32)
         entropy = np.empty((len(given.entropy_layers), shape[0], self._weights.num_heads), dtype=np.float32)
         logits = self._logits_of(len(given.scored))
-        results = ResultsStruct(logits=logits.ctypes.data, hidden=hidden.ctypes.data, entropy=entropy.ctypes.data)
+        results = ResultsStruct(logits=address(logits), hidden=address(hidden), entropy=address(entropy))
         error = ErrorStruct()
         arguments = (ctypes.byref(part) for part in (struct, results, error))
         check(self._functions.paradraft_engine_run(engine, *arguments), error)

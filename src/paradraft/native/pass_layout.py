@@ -6,6 +6,7 @@ Legend: R rows. Fed tokens are all pending tokens of a row, then its draft nodes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,62 +23,48 @@ class Taps:
     entropy_layers: IntArray
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Row:
-    """The share of one row."""
-
-    tokens: IntArray
-    positions: IntArray
-    slots: IntArray
-    parents: IntArray
-    context_slots: IntArray
-
-
 def lay_out(batch: Batch, proposal: Proposal, taps: Taps) -> tuple[PassInput, IntArray]:
     """Return the input of a pass over these rows, and where each row's scored positions start, [R+1]."""
-    nodes = proposal.num_nodes
-    fed_starts, starts = starts_of(batch.num_pending + nodes), starts_of(batch.num_scored + nodes)
-    rows = [_row(batch, proposal, index) for index in range(batch.num_rows)]
+    # Plain integers, and few arrays: a decoding pass feeds a dozen tokens, and each array call costs more than those.
+    tokens: list[int] = []
+    positions: list[int] = []
+    slots: list[int] = []
+    parents: list[int] = []
+    scored: list[int] = []
+    fed_starts, starts = [0], [0]
+    contexts: list[IntArray] = []
+    first_nodes: list[int] = proposal.starts.tolist()
+    rows = zip(batch.context_len.tolist(), batch.num_scored.tolist(), pairwise(first_nodes), strict=True)
+    for index, (context, num_scored, (low, high)) in enumerate(rows):
+        pending = batch.pending(index).tolist()
+        count, last = len(pending), context + len(pending) - 1
+        row_slots = _slots(batch.page_table(index), batch.page_size, last + 1 + high - low)
+        contexts.append(row_slots[:context])
+        tokens += pending + proposal.tokens[low:high].tolist()
+        positions += [*range(context, last + 1), *[last + depth for depth in proposal.depths[low:high].tolist()]]
+        slots += row_slots[context:].tolist()
+        # A node without a parent, -1, hangs on the last pending token.
+        parents += [*range(-1, count - 1), *[count + parent for parent in proposal.parents[low:high].tolist()]]
+        scored += range(fed_starts[-1] + count - num_scored, len(tokens))
+        fed_starts.append(len(tokens))
+        starts.append(len(scored))
+    fed = np.array((tokens, positions, slots, parents), dtype=np.int32)
     given = PassInput(
-        row_starts=fed_starts,
-        tokens=join([row.tokens for row in rows]),
-        positions=join([row.positions for row in rows]),
-        slots=join([row.slots for row in rows]),
-        parents=join([row.parents for row in rows]),
+        row_starts=ints(fed_starts),
+        tokens=fed[0],
+        positions=fed[1],
+        slots=fed[2],
+        parents=fed[3],
         context_starts=starts_of(batch.context_len),
-        context_slots=join([row.context_slots for row in rows]),
-        scored=_scored(fed_starts, starts),
+        context_slots=contexts[0] if len(contexts) == 1 else join(contexts),
+        scored=ints(scored),
         hidden_layers=taps.hidden_layers,
         entropy_layers=taps.entropy_layers,
     )
-    return given, starts
-
-
-def _row(batch: Batch, proposal: Proposal, index: int) -> _Row:
-    context, num_pending = int(batch.context_len[index]), batch.pending_len(index)
-    nodes = slice(int(proposal.starts[index]), int(proposal.starts[index + 1]))
-    known = context + num_pending
-    slots = _slots(batch.page_table(index), batch.page_size, known + nodes.stop - nodes.start)
-    pending = np.arange(num_pending, dtype=np.int32)
-    node_parents = proposal.parents[nodes] + np.int32(num_pending)
-    node_parents[node_parents < num_pending] = num_pending - 1
-    return _Row(
-        tokens=join([batch.pending(index), proposal.tokens[nodes]]),
-        positions=join([pending + np.int32(context), proposal.depths[nodes] + np.int32(known - 1)]),
-        slots=slots[context:],
-        parents=join([pending - 1, node_parents]),
-        context_slots=slots[:context],
-    )
+    return given, ints(starts)
 
 
 def _slots(pages: IntArray, page_size: int, count: int) -> IntArray:
     """Return the slots of a row's first logical indices, [count]."""
     used = pages[: -(-count // page_size), None] * np.int32(page_size)
     return ints((used + np.arange(page_size, dtype=np.int32)).reshape(-1)[:count])
-
-
-def _scored(fed_starts: IntArray, starts: IntArray) -> IntArray:
-    """Return where the scored positions stand among the fed tokens: the last of each row."""
-    counts = np.diff(starts)
-    shift = np.repeat(fed_starts[1:] - starts[1:], counts)
-    return ints(np.arange(len(shift), dtype=np.int32) + shift)
