@@ -53,13 +53,17 @@ def _over_best_peer(line: Mapping[str, Any], part: Sequence[Mapping[str, Any]]) 
     found: dict[str, Any] = {}
     for what in ("decode", "whole"):
         best = max(peers, key=lambda other: other[f"{what}_tokens_per_second"]["median"])
+        if not all(best[f"{what}_by_repeat"]):
+            return None
         pairs = zip(line[f"{what}_by_repeat"], best[f"{what}_by_repeat"], strict=True)
         found[what] = {"peer": best["arm"], **_spread([ours / theirs for ours, theirs in pairs])}
     return found
 
 
 def _decode(turns: Sequence[Turn]) -> float:
-    return sum(turn.tokens_after_first for turn in turns) / sum(turn.last - turn.first for turn in turns)
+    """Return 0.0 for an engine that hands over all tokens at once: its decoding cannot be told from the prompt."""
+    seconds = sum(turn.last - turn.first for turn in turns)
+    return sum(turn.tokens_after_first for turn in turns) / seconds if seconds else 0.0
 
 
 def _whole(turns: Sequence[Turn]) -> float:

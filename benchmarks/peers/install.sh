@@ -36,7 +36,7 @@ for peer in "$@"; do
                 export CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF ${CMAKE_ARGS:-}"
                 "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder/wheels" llama-cpp-python==0.3.36
             }
-            environment llama-cpp --find-links "$folder/wheels" llama-cpp-python==0.3.36
+            environment llama-cpp --find-links "$folder/wheels" --only-binary llama-cpp-python llama-cpp-python==0.3.36
             ;;
         openvino)
             environment openvino openvino-genai==2026.4.1.0 openvino-tokenizers==2026.4.1.0 \

@@ -40,7 +40,7 @@ class Peer:
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     env=dict(environment),
-                    start_new_session=True,
+                    process_group=0,  # in our session: a stopped engine gets SIGHUP if we are killed
                 )
         except OSError as error:
             raise PeerFailed(f"{command[0]} cannot be started ({error.strerror})") from error

@@ -244,6 +244,8 @@ def main() -> None:
     with ExitStack() as stack:
         peers, facts, absent = start_all(arms, options, weights, length, stack)
         found = measure(peers, token_ids, plan, lambda: read_bandwidth(options.threads), say)
+    if options.json is not None:  # whatever may go wrong from here on, what was measured is kept
+        write_whole(options.json, json.dumps({"format": FORMAT, "turns": [asdict(turn) for turn in found.turns]}))
     report = report_of(options, arms, prompts, weights, (found, facts, absent), asdict(provenance))
     print(markdown(report))
     if options.json is not None:

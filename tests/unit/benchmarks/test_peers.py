@@ -1,5 +1,6 @@
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -88,6 +89,23 @@ def test_a_program_that_is_not_there_is_told(tmp_path):
         process.Peer([tmp_path / "python"], tmp_path / "log", {})
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_stopped_engine_does_not_outlive_a_benchmark_that_is_killed(tmp_path):
+    driver = (
+        "import os, sys, pathlib; from support.peer_benchmark import fake\n"
+        f"peer = fake('counts', pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "peer.pause(); print(peer._process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", driver], capture_output=True, text=True, env=environment, check=False)
+    engine = Path(f"/proc/{int(done.stdout)}")
+    for _ in range(1000):
+        if not engine.exists() or "(zombie)" in (engine / "status").read_text(encoding="utf-8"):
+            return
+        time.sleep(0.01)
+    pytest.fail("the engine still runs")
+
+
 # The turns.
 
 
@@ -156,6 +174,15 @@ def test_decoding_and_the_prompt_are_told_apart():
     assert line["decode_tokens_per_second"]["median"] == pytest.approx(10.0)
     assert line["whole_tokens_per_second"]["median"] == pytest.approx(5 / 0.9, abs=1e-3)
     assert line["prompt_tokens_per_second"]["median"] == pytest.approx(20.0)
+
+
+def test_an_engine_that_hands_over_everything_at_once_has_no_decoding_speed():
+    found = turns.Measurement(turns=[], missing={}, bandwidth=[])
+    found.turns += [turn(OURS.name, (0.5, 1.0)), turn(FAST.name, (0.5, 0.5))]
+    ours, fast = figures.table_of([OURS, FAST], found, (1,))
+    assert fast["decode_tokens_per_second"]["median"] == 0.0
+    assert fast["whole_tokens_per_second"]["median"] == 4.0
+    assert ours["over_best_peer"] is None
 
 
 def test_with_several_prompts_decoding_begins_when_all_answers_have():
