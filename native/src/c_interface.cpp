@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "packing.h"
 #include "paradraft_native.h"
+#include "selection.h"
 
 struct paradraft_engine {
     paradraft::Engine engine;
@@ -43,6 +44,14 @@ void check_packed(const paradraft_matrix *matrix) {
     if (matrix == nullptr || matrix->data == nullptr ||
         paradraft::packed_bytes(matrix->kind, matrix->outputs, matrix->inputs) == 0)
         paradraft::refuse("A matrix is missing or has no packed form.");
+}
+
+void check_sampling(const paradraft_sampling &sampling) {
+    if (!(sampling.temperature > 0.0) || !(sampling.top_p > 0.0 && sampling.top_p <= 1.0) ||
+        !(sampling.min_p >= 0.0 && sampling.min_p <= 1.0) || sampling.top_k < 0)
+        paradraft::refuse("Temperature " + std::to_string(sampling.temperature) + ", top_p " +
+                          std::to_string(sampling.top_p) + ", min_p " + std::to_string(sampling.min_p) + " and top_k " +
+                          std::to_string(sampling.top_k) + " describe no law.");
 }
 
 // Multiply on the calling thread, all panels at once.
@@ -148,5 +157,34 @@ int32_t paradraft_multiply(const paradraft_matrix *matrix, int64_t num_tokens, c
                                                        " is not in this machine or this library."};
         if (num_tokens < 0 || inputs == nullptr || outputs == nullptr) paradraft::refuse("Inputs or outputs are missing.");
         if (num_tokens > 0) multiply_alone(*matrix, num_tokens, inputs, outputs, *kernels);
+    });
+}
+
+int32_t paradraft_engine_best(const paradraft_engine *engine, int64_t count, int32_t *best, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (engine == nullptr) paradraft::refuse("An argument is missing.");
+        engine->engine.best(count, best);
+    });
+}
+
+int32_t paradraft_choose(const float *logits, int64_t vocab_size, const paradraft_sampling *sampling, uint64_t position,
+                         int32_t instruction_set, int32_t *token, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (logits == nullptr || sampling == nullptr || token == nullptr) paradraft::refuse("An argument is missing.");
+        if (vocab_size <= 0 || vocab_size > INT32_MAX)
+            paradraft::refuse("vocab_size is " + std::to_string(vocab_size) + ", which cannot be.");
+        check_sampling(*sampling);
+        *token = paradraft::choose(logits, vocab_size, *sampling, position, paradraft::selection_of(instruction_set));
+    });
+}
+
+int32_t paradraft_largest(const float *logits, int64_t vocab_size, int64_t count, int32_t instruction_set, int32_t *ids,
+                          float *values, int32_t *is_done, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (logits == nullptr || ids == nullptr || values == nullptr || is_done == nullptr)
+            paradraft::refuse("An argument is missing.");
+        if (count <= 0 || count > vocab_size || vocab_size > INT32_MAX)
+            paradraft::refuse(std::to_string(count) + " of " + std::to_string(vocab_size) + " logits cannot be the largest.");
+        *is_done = paradraft::largest_of(logits, vocab_size, count, paradraft::selection_of(instruction_set), ids, values);
     });
 }

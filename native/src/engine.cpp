@@ -26,6 +26,7 @@ CacheShape cache_shape(const paradraft_model &model, const paradraft_options &op
 Engine::Engine(const paradraft_model &model, const paradraft_options &options)
     : model_(model),
       kernels_(chosen_kernels(options.instruction_set)),
+      selection_(selection_of(options.instruction_set)),
       cache_(cache_shape(model, options)),
       thread_spaces_(static_cast<size_t>(options.num_threads)),
       marks_(static_cast<size_t>(options.num_slots), 0),
@@ -42,12 +43,28 @@ void Engine::run(const paradraft_pass &pass, const paradraft_results &results) {
         mark_ = 1;
     }
     check_pass(model_, cache_.shape().num_slots, pass, results, marks_.data(), mark_);
+    best_.resize(static_cast<size_t>(pass.num_scored));
     if (pass.num_tokens == 0) return;
     views_.lay_out(pass);
     set_aside(pass);
     Pass work(*this, pass, results);
     team_.run(
         [](void *context, int thread) { static_cast<Pass *>(context)->run(thread); }, static_cast<void *>(&work));
+    merge_best(pass.num_scored);
+}
+
+void Engine::merge_best(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        Best most = kNoBest;
+        for (const ThreadSpace &own : thread_spaces_) most = better(most, own.best.data()[i]);
+        best_[static_cast<size_t>(i)] = most.id;
+    }
+}
+
+void Engine::best(int64_t count, int32_t *ids) const {
+    if (count != static_cast<int64_t>(best_.size()) || (count > 0 && ids == nullptr))
+        refuse("The last pass scored " + std::to_string(best_.size()) + " tokens, not " + std::to_string(count) + ".");
+    std::copy(best_.begin(), best_.end(), ids);
 }
 
 void Engine::move(const int32_t *sources, const int32_t *destinations, int64_t count) {
@@ -74,6 +91,8 @@ void Engine::set_aside(const paradraft_pass &pass) {
         own.block_up.reserve(kBlockTokens * kBlockOutputs);
         own.words.reserve(kOwnWords);
         own.factors.reserve(2 * kOwnWords);
+        own.best.reserve(pass.num_scored);
+        std::fill_n(own.best.data(), pass.num_scored, kNoBest);
         own.attention.reserve(AttentionScratch::words_for(model_.head_dim));
     }
 }

@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "paradraft_native.h"
 #include "row_views.h"
+#include "selection.h"
 #include "threads.h"
 
 namespace paradraft {
@@ -31,6 +32,7 @@ struct ThreadSpace {
     Buffer<uint32_t> words;         // prepared activations of few tokens
     Buffer<float> factors;
     Buffer<uint32_t> attention;
+    Buffer<Best> best;  // [S] among the outputs that the thread made
 };
 
 class Engine {
@@ -40,6 +42,8 @@ class Engine {
 
     // Throws Failure or std::bad_alloc, before anything is written.
     void run(const paradraft_pass &pass, const paradraft_results &results);
+    // The best ids of the last pass. Throws Failure unless count is its number of scored tokens.
+    void best(int64_t count, int32_t *ids) const;
     void move(const int32_t *sources, const int32_t *destinations, int64_t count);
 
     int32_t instruction_set() const { return kernels_.instruction_set; }
@@ -49,17 +53,20 @@ class Engine {
     friend class Pass;
 
     void set_aside(const paradraft_pass &pass);
+    void merge_best(int64_t count);
 
     std::vector<paradraft_layer> layers_;
     std::vector<float> inverse_frequencies_;
     paradraft_model model_;
     const KernelTable &kernels_;
+    const SelectionTable &selection_;
     Cache cache_;
     RowViews views_;
     Workspace space_;
     std::vector<ThreadSpace> thread_spaces_;
     std::vector<uint32_t> marks_;  // by slot: the last pass that fed it
     uint32_t mark_ = 0;
+    std::vector<int32_t> best_;  // [S] of the last pass
     Team team_;
 };
 

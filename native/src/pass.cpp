@@ -47,7 +47,7 @@ void Pass::run(int thread) {
     }
     tap(thread, model_.num_layers - 1);
     if (pass_.num_scored > 0)
-        project(thread, model_.head, {states, size, model_.final_norm, pass_.scored, pass_.num_scored}, Sink::kStore,
+        project(thread, model_.head, {states, size, model_.final_norm, pass_.scored, pass_.num_scored}, Sink::kScore,
                 results_.logits);
 }
 
@@ -154,7 +154,16 @@ void Pass::project(int thread, const paradraft_matrix &matrix, const Source &sou
                   task.outputs = outputs + line * matrix.outputs + output;
                   task.stride = matrix.outputs;
                   kernels_.multiply(matrix.kind, task);
+                  if (sink == Sink::kScore) find_best(thread, task, line, output);
               });
+}
+
+// Let the outputs of a finished task compete, while they are close. A thread's claims ascend, and so do a line's outputs.
+void Pass::find_best(int thread, const MultiplyTask &task, int64_t line, int64_t output) {
+    Best *best = engine_.thread_spaces_[static_cast<size_t>(thread)].best.data() + line;
+    const int64_t lines = task.tiling.start(task.stop_tile) - line;
+    for (int64_t i = 0; i < lines; ++i)
+        engine_.selection_.find_best(task.outputs + i * task.stride, task.output_count, output, best + i);
 }
 
 void Pass::project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs) {

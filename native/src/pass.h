@@ -39,7 +39,7 @@ class Pass {
         const float *factors;
         Tiling tiling;
     };
-    enum class Sink { kStore, kAdd };
+    enum class Sink { kStore, kAdd, kScore };  // kScore: store, and find the best output of each line
     struct AttentionItem {
         int64_t row, key_head, first_token, num_tokens, first_head, num_heads;
     };
@@ -54,6 +54,7 @@ class Pass {
     void share_out(const paradraft_matrix &matrix, const Prepared &prepared, int64_t most_panels, Body body);
     static void aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t output);
     void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs);
+    void find_best(int thread, const MultiplyTask &task, int64_t line, int64_t output);
     void project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs);
     void place_heads(int thread, int64_t layer);
     void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);

@@ -40,6 +40,12 @@ inline Vec keep_from(Vec x, float limit, Vec a) {
     return {_mm256_and_ps(_mm256_cmp_ps(x.low, limits, _CMP_GE_OQ), a.low),
             _mm256_and_ps(_mm256_cmp_ps(x.high, limits, _CMP_GE_OQ), a.high)};
 }
+// One bit per lane: a is not at most the limit, which holds too where either is not a number.
+inline uint32_t lanes_beyond(Vec a, Vec limit) {
+    const int low = _mm256_movemask_ps(_mm256_cmp_ps(a.low, limit.low, _CMP_NLE_UQ));
+    const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, limit.high, _CMP_NLE_UQ));
+    return static_cast<uint32_t>(high << 8 | low);
+}
 inline __m256 half_power_of_two(__m256 a) {
     const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(a), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3f800000)));

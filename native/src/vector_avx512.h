@@ -23,6 +23,8 @@ inline Vec magnitude(Vec a) { return {_mm512_abs_ps(a.lanes)}; }
 inline Vec keep_from(Vec x, float limit, Vec a) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.lanes, _mm512_set1_ps(limit), _CMP_GE_OQ), a.lanes)};
 }
+// One bit per lane: a is not at most the limit, which holds too where either is not a number.
+inline uint32_t lanes_beyond(Vec a, Vec limit) { return _mm512_cmp_ps_mask(a.lanes, limit.lanes, _CMP_NLE_UQ); }
 // 2 to the power of the whole number in the lowest bits of a.
 inline Vec power_of_two(Vec a) {
     const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(a.lanes), 23);

@@ -80,6 +80,12 @@ inline Vec keep_from(const Vec &x, float limit, Vec a) {
     PARADRAFT_LANES a.lanes[i] = x.lanes[i] >= limit ? a.lanes[i] : 0.0f;
     return a;
 }
+// One bit per lane: a is not at most the limit, which holds too where either is not a number.
+inline uint32_t lanes_beyond(const Vec &a, const Vec &limit) {
+    uint32_t lanes = 0;
+    PARADRAFT_LANES lanes |= static_cast<uint32_t>(!(a.lanes[i] <= limit.lanes[i])) << i;
+    return lanes;
+}
 // 2 to the power of the whole number in the lowest bits of a.
 inline Vec power_of_two(Vec a) {
     PARADRAFT_LANES a.lanes[i] = float_of((bits_of(a.lanes[i]) << 23) + 0x3f800000u);

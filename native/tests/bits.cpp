@@ -3,13 +3,14 @@
 //     cmake -S native -B native/build/thread -DPARADRAFT_SANITIZE=thread && cmake --build native/build/thread
 //     native/build/thread/paradraft_native_bits
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "paradraft_native.h"
+#include "paradraft_selection.h"
 
 namespace {
 
@@ -88,6 +89,25 @@ struct Model {
     paradraft_model model = {};
 };
 
+// Whether the best and the largest of logits are what a plain loop finds, and a draw from them an id.
+void check_selection(paradraft_engine *engine, const float *logits, int32_t count, int32_t instruction_set) {
+    paradraft_error error = {};
+    std::vector<int32_t> best(static_cast<size_t>(count));
+    require(paradraft_engine_best(engine, count, best.data(), &error), error);
+    const paradraft_sampling sampling = {0.7, 0.9, 0.01, 20, 7, 1};
+    for (int32_t i = 0; i < count; ++i, logits += kVocab) {
+        const int32_t expected = static_cast<int32_t>(std::max_element(logits, logits + kVocab) - logits);
+        int32_t ids[5], token = 0, is_done = 0;
+        float values[5];
+        require(paradraft_largest(logits, kVocab, 5, instruction_set, ids, values, &is_done, &error), error);
+        require(paradraft_choose(logits, kVocab, &sampling, 3, instruction_set, &token, &error), error);
+        if (best[static_cast<size_t>(i)] == expected && is_done == 1 && ids[0] == expected && token < kVocab) continue;
+        std::printf("selection fails: best %d, largest %d, drawn %d, expected %d\n", best[static_cast<size_t>(i)], ids[0],
+                    token, expected);
+        std::exit(1);
+    }
+}
+
 // Logits of all tokens, fed in chunks.
 std::vector<float> run(const Model &model, int32_t instruction_set, int32_t threads, int32_t chunk) {
     paradraft_options options = {kSlots, PARADRAFT_BF16, threads, instruction_set, 0};
@@ -121,6 +141,7 @@ std::vector<float> run(const Model &model, int32_t instruction_set, int32_t thre
         pass.hidden_layers = pass.entropy_layers = &tapped;
         const paradraft_results results = {logits.data() + first * kVocab, hidden.data(), entropy.data()};
         require(paradraft_engine_run(engine, &pass, &results, &error), error);
+        check_selection(engine, results.logits, count, instruction_set);
     }
     paradraft_engine_destroy(engine);
     return logits;

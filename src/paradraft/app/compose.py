@@ -20,6 +20,7 @@ from paradraft.engine.engine import Engine, EngineOptions
 from paradraft.kv.pages import PageCache
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.threads import limit_torch
+from paradraft.native.chooser import find_chooser
 from paradraft.scheduling.calibration import Calibration, read_calibration
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.rules import make_rule
@@ -66,7 +67,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             drafting = replace(drafting, drafter=shaped, nodes=nodes)
         limit_torch(config.threads)
         return Assembly(
-            engine=_wire(config, model, drafting, RuleAcceptor(rule)),
+            engine=_wire(config, model, drafting, RuleAcceptor(rule, chooser=find_chooser())),
             model=model,
             summary=" ".join([_summary(model.target.limits, drafting, config, is_exact=rule.is_exact), *notes]),
             resources=loaded.pop_all(),

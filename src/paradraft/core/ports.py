@@ -151,6 +151,17 @@ class Noise(Protocol):
         ...
 
 
+class Chooser(Protocol):
+    """Makes the target's own keyed choice from raw logits: the same one as verification's own code, only faster."""
+
+    def choose(self, logits: FloatArray, sampling: RowSampling, position: int) -> int | None:
+        """Return the token of a position, None where verification's own code must say.
+
+        logits: raw, [V]. sampling: of a row with a temperature, and with nothing that adjusts logits before it.
+        """
+        ...
+
+
 class Acceptor(Protocol):
     """Decides which drafts stand."""
 

@@ -65,8 +65,11 @@ class Executor:
         error = ErrorStruct()
         arguments = (ctypes.byref(part) for part in (struct, results, error))
         check(self._functions.paradraft_engine_run(engine, *arguments), error)
+        best = np.empty(len(logits), dtype=np.int32)
+        check(self._functions.paradraft_engine_best(engine, len(best), best.ctypes.data, ctypes.byref(error)), error)
         return PassOutput(
             logits=logits,
+            best=best,
             hidden=dict(zip(given.hidden_layers.tolist(), hidden, strict=True)),
             entropies=dict(zip(given.entropy_layers.tolist(), entropy, strict=True)),
         )

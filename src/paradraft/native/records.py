@@ -151,6 +151,7 @@ class PassOutput:
     """What a pass leaves behind. The arrays are valid until the executor's next run."""
 
     logits: FloatArray  # [S, V]
+    best: IntArray  # [S] ids of the largest logits, the lowest on ties; not-a-number counts as the largest
     hidden: Mapping[int, FloatArray]  # by layer, [T, C]
     entropies: Mapping[int, FloatArray]  # by layer, [T, H], nats
 

@@ -12,6 +12,7 @@ from paradraft.core.pass_check import check_pass, check_taps
 from paradraft.core.passed import DoneTicket
 from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
+from paradraft.native.chooser import NativeChooser
 from paradraft.native.executor import Executor
 from paradraft.native.packing import PackedMatrix
 from paradraft.native.pass_layout import Taps, lay_out
@@ -54,6 +55,7 @@ class NativeRunner:
             cache_kind=CACHE_KINDS[options.dtype],
         )
         self._executor: Executor | None = executor
+        self._chooser = NativeChooser()
         self.limits = _limits(weights, options, executor.instruction_set)
 
     def first_layers(self, count: int, *, num_pages: int, page_size: int) -> NativeRunner:
@@ -83,6 +85,8 @@ class NativeRunner:
             starts=starts,
             fed_starts=given.row_starts,
             logits=output.logits,
+            best=output.best,
+            largest=self._chooser.largest,
             hidden=output.hidden,
             entropies=output.entropies,
         )

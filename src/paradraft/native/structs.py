@@ -1,9 +1,9 @@
-"""The records of native/include/paradraft_native.h, field by field."""
+"""The records of native/include, field by field."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_char, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import ClassVar
 
 VERSION = 1
@@ -88,6 +88,16 @@ class ResultsStruct(Structure):
     _fields_: ClassVar[Fields] = [("logits", c_void_p), ("hidden", c_void_p), ("entropy", c_void_p)]
 
 
+class SamplingStruct(Structure):
+    """paradraft_sampling."""
+
+    _fields_: ClassVar[Fields] = [
+        *((name, c_double) for name in ("temperature", "top_p", "min_p")),
+        ("top_k", c_int64),
+        *((name, c_uint64) for name in ("seed", "choice")),
+    ]
+
+
 # Functions by name: what they return, then what they take.
 SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "paradraft_version": (c_int32, []),
@@ -113,6 +123,15 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "paradraft_multiply": (
         c_int32,
         [POINTER(MatrixStruct), c_int64, c_void_p, c_void_p, c_int32, POINTER(ErrorStruct)],
+    ),
+    "paradraft_engine_best": (c_int32, [c_void_p, c_int64, c_void_p, POINTER(ErrorStruct)]),
+    "paradraft_choose": (
+        c_int32,
+        [c_void_p, c_int64, POINTER(SamplingStruct), c_uint64, c_int32, POINTER(c_int32), POINTER(ErrorStruct)],
+    ),
+    "paradraft_largest": (
+        c_int32,
+        [c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p, POINTER(c_int32), POINTER(ErrorStruct)],
     ),
 }
 

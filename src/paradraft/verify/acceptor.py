@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
 from paradraft.core.errors import ProtocolError, RequestRefused
-from paradraft.core.ports import Noise, Scores
+from paradraft.core.ports import Chooser, Noise, Scores
 from paradraft.core.records import Batch, Origin, Proposal, RowSampling, Verdict
+from paradraft.verify.coupled import draw
 from paradraft.verify.law import Law, law_of
 from paradraft.verify.noise import GumbelNoise
-from paradraft.verify.processors import check_sampling, reads_history
+from paradraft.verify.processors import adjusts, check_sampling, reads_history
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import ROOT, RowTree, Walk
 
@@ -34,12 +35,18 @@ class RuleAcceptor:
     It does not look at stop ids: tokens behind a stop are part of the verdict, and the engine cuts them off.
     """
 
-    def __init__(self, rule: Rule, noise: Callable[[int, int], Noise] = GumbelNoise) -> None:
-        """Decide by this rule, with noise(seed, choice) for each row."""
+    def __init__(
+        self, rule: Rule, noise: Callable[[int, int], Noise] = GumbelNoise, chooser: Chooser | None = None
+    ) -> None:
+        """Decide by this rule, with noise(seed, choice) for each row.
+
+        A chooser, if there is one, makes the choices of the coupled rule where it can; it must know this noise.
+        """
         self.name = rule.name
         self.is_exact = rule.is_exact
         self._rule = rule
         self._noise = noise
+        self._chooser = chooser if rule.is_coupled else None
 
     def check(self, sampling: RowSampling, vocab_size: int) -> None:
         """Raise RequestRefused for a request that this rule or vocabulary cannot serve; to be called at admission."""
@@ -76,11 +83,21 @@ class RuleAcceptor:
         if _is_plainly_greedy(sampling):
             walk = _walk_greedily(tree, scores, best, root)
         else:
-            laws = _RowLaws(scores, root, sampling, known, tree)
-            walk = self._rule.walk(tree, laws.at, self._noise(sampling.seed, sampling.choice))
+            walk = self._walk_sampled(tree, _RowLaws(scores, root, sampling, known, tree), sampling)
         tokens = [tree.tokens[node] for node in walk.path]
         origins = [int(Origin.DRAFTED)] * len(tokens)
         return _Outcome(path=walk.path, tokens=(*tokens, walk.token), origins=(*origins, _origin(tree, walk)))
+
+    def _walk_sampled(self, tree: RowTree, laws: _RowLaws, sampling: RowSampling) -> Walk:
+        noise, chooser = self._noise(sampling.seed, sampling.choice), self._chooser
+        if chooser is None or sampling.params.is_greedy or adjusts(sampling.params):
+            return self._rule.walk(tree, laws.at, noise)
+
+        def choose(node: int, position: int) -> int:
+            token = chooser.choose(laws.logits(node), sampling, position)
+            return draw(laws.at(node), noise, position) if token is None else token
+
+        return tree.follow(choose)
 
 
 class _RowLaws:
@@ -96,9 +113,11 @@ class _RowLaws:
 
     def at(self, node: int) -> Law:
         if node not in self._laws:
-            logits = self._scores.row(self._root + 1 + node)
-            self._laws[node] = law_of(logits, self._sampling, self._history(node))
+            self._laws[node] = law_of(self.logits(node), self._sampling, self._history(node))
         return self._laws[node]
+
+    def logits(self, node: int) -> FloatArray:
+        return self._scores.row(self._root + 1 + node)
 
     def _history(self, node: int) -> IntArray:
         if node == ROOT or not reads_history(self._sampling.params):
@@ -108,23 +127,16 @@ class _RowLaws:
 
 def _is_plainly_greedy(sampling: RowSampling) -> bool:
     """Whether the best raw logit decides. Every rule gives the same walk then, so none is asked."""
-    params = sampling.params
-    return params.is_greedy and not params.logit_bias and not reads_history(params)
+    return sampling.params.is_greedy and not adjusts(sampling.params)
 
 
 def _walk_greedily(tree: RowTree, scores: Scores, best: IntArray, root: int) -> Walk:
-    path: list[int] = []
-    node: int | None = ROOT
-    while node is not None:
-        last = root + 1 + node
-        token = int(best[last])
-        node = tree.child(node, token)
-        if node is not None:
-            path.append(node)
+    walk = tree.follow(lambda node, _: int(best[root + 1 + node]))
+    last = root + 1 + (walk.path[-1] if walk.path else ROOT)
     # NaN counts as the largest logit, so one look at the last winner is enough.
-    if not np.isfinite(scores.row(last)[token]):
+    if not np.isfinite(scores.row(last)[walk.token]):
         raise ProtocolError("The target's logits hold NaN or infinity.", remedy="Check its weights and dtype.")
-    return Walk(path=tuple(path), token=token)
+    return walk
 
 
 def _origin(tree: RowTree, walk: Walk) -> int:

@@ -27,6 +27,7 @@ class BlockRule:
     shape = Shape.CHAIN
     reads_draft_laws = True
     is_greedy_only = False
+    is_coupled = False
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Judge the whole chain; raise ProtocolError if the tree branches."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from paradraft.core.ports import Noise
 from paradraft.verify.law import Law
 from paradraft.verify.noise import RACE
-from paradraft.verify.tree import ROOT, RowTree, Shape, Walk
+from paradraft.verify.tree import RowTree, Shape, Walk
 
 
 class CoupledRule:
@@ -23,16 +23,13 @@ class CoupledRule:
     shape = Shape.TREE
     reads_draft_laws = False
     is_greedy_only = False
+    is_coupled = True
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Follow the target's own choices as long as they were drafted."""
-        path: list[int] = []
-        node: int | None = ROOT
-        while node is not None:
-            p = law(node)
-            index = noise.choose(p.probabilities, p.ids, position=tree.start + len(path), stream=RACE)
-            token = p.token(index)
-            node = tree.child(node, token)
-            if node is not None:
-                path.append(node)
-        return Walk(path=tuple(path), token=token)
+        return tree.follow(lambda node, position: draw(law(node), noise, position))
+
+
+def draw(p: Law, noise: Noise, position: int) -> int:
+    """Return the token that a law and the noise of a position choose."""
+    return p.token(noise.choose(p.probabilities, p.ids, position=position, stream=RACE))

@@ -18,6 +18,7 @@ class GreedyRule:
     shape = Shape.TREE
     reads_draft_laws = False
     is_greedy_only = True
+    is_coupled = False
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:  # noqa: ARG002 - nothing is drawn
         """Follow the point laws; raise ProtocolError at a law that leaves a choice."""

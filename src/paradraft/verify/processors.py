@@ -30,6 +30,11 @@ def reads_history(params: SamplingParams) -> bool:
     return params.has_penalties or params.min_tokens > 0
 
 
+def adjusts(params: SamplingParams) -> bool:
+    """Whether anything may change logits before temperature."""
+    return bool(params.logit_bias) or reads_history(params)
+
+
 def adjust(logits: FloatArray, sampling: RowSampling, history: IntArray) -> FloatArray:
     """Return the logits [V] after penalties, logit_bias and min_tokens; the same array if none applies.
 

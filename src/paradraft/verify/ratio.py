@@ -26,6 +26,7 @@ class RatioRule:
     shape: ClassVar[Shape] = Shape.TREE
     reads_draft_laws: ClassVar[bool] = True
     is_greedy_only: ClassVar[bool] = False
+    is_coupled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check alpha; above 1 even a greedy draft that is right could fall."""

@@ -25,6 +25,7 @@ class RecursiveRule:
     shape = Shape.TREE
     reads_draft_laws = True
     is_greedy_only = False
+    is_coupled = False
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Descend as long as one of the children stands."""

@@ -23,6 +23,7 @@ class RejectionRule:
     shape = Shape.CHAIN
     reads_draft_laws = True
     is_greedy_only = False
+    is_coupled = False
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Test the drafts one by one; raise ProtocolError if the tree branches."""

@@ -47,6 +47,11 @@ class Rule(Protocol):
         """Whether it refuses requests with a temperature above 0."""
         ...
 
+    @property
+    def is_coupled(self) -> bool:
+        """Whether a walk follows the target's own keyed choices, which a Chooser may make as well."""
+        ...
+
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Return the accepted path and the next token.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -64,6 +64,17 @@ class RowTree:
             if self.tokens[child] == token:
                 return child
         return None
+
+    def follow(self, choose: Callable[[int, int], int]) -> Walk:
+        """Descend as long as the chosen token was drafted; choose(node, position) gives the token behind a node."""
+        path: list[int] = []
+        node: int | None = ROOT
+        while node is not None:
+            token = choose(node, self.start + len(path))
+            node = self.child(node, token)
+            if node is not None:
+                path.append(node)
+        return Walk(path=tuple(path), token=token)
 
     def path_tokens(self, node: int) -> list[int]:
         """Return the tokens from the first draft level down to the node; none for ROOT."""

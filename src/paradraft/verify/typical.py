@@ -28,6 +28,7 @@ class TypicalRule:
     shape = Shape.TREE
     reads_draft_laws = False
     is_greedy_only = False
+    is_coupled = False
 
     def walk(self, tree: RowTree, law: Callable[[int], Law], noise: Noise) -> Walk:
         """Take the longest plausible path; then the target draws."""

@@ -11,8 +11,8 @@ from paradraft.native.scores import ArrayScores
 
 def scores_of(logits: np.ndarray) -> ArrayScores:
     hidden = {1: np.ones((len(logits), 4), dtype=np.float32)}
-    starts = ints([0, len(logits)])
-    return ArrayScores(starts=starts, fed_starts=starts, logits=logits, hidden=hidden, entropies={})
+    starts, best = ints([0, len(logits)]), ints(logits.argmax(axis=1))
+    return ArrayScores(starts=starts, fed_starts=starts, logits=logits, best=best, hidden=hidden, entropies={})
 
 
 def test_the_lowest_id_wins_a_tie() -> None:

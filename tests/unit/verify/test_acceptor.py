@@ -125,6 +125,53 @@ def test_noise_is_keyed_by_the_position_of_the_token_being_chosen() -> None:
     assert noise.positions == [3, 4, 5]
 
 
+class Favourite:
+    """A chooser that always wants one token and notes what it was asked; silent at some positions."""
+
+    def __init__(self, token: int, silent: tuple[int, ...] = ()) -> None:
+        self.token = token
+        self.silent = silent
+        self.asked: list[tuple[list[float], int]] = []
+
+    def choose(self, logits: FloatArray, sampling: RowSampling, position: int) -> int | None:
+        self.asked.append((logits.tolist(), position))
+        return None if position in self.silent else self.token
+
+
+def test_a_chooser_decides_for_sampled_rows_and_the_law_where_it_does_not_know() -> None:
+    chooser = Favourite(9, silent=(4,))
+    sampling = sampling_of(SamplingParams(temperature=0.01), prompt_len=1)
+    acceptor = RuleAcceptor(make_rule("coupled"), chooser=chooser)
+    verdict = decide(acceptor, [[0, 1, 2]], [sampling], [chain(9, 10, 9)], counting)
+    assert verdict.tokens.tolist() == [9, 10, 9, 9]
+    paths = ((0, 1, 2), (0, 1, 2, 9), (0, 1, 2, 9, 10), (0, 1, 2, 9, 10, 9))
+    assert chooser.asked == [(counting(path).tolist(), 3 + at) for at, path in enumerate(paths)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "params"),
+    [
+        ("coupled", {"temperature": 0.0}),
+        ("coupled", {"temperature": 0.0, "logit_bias": {1: 1.0}}),
+        ("coupled", {"logit_bias": {1: 1.0}}),
+        ("coupled", {"repetition_penalty": 1.1}),
+        ("coupled", {"frequency_penalty": 0.1}),
+        ("coupled", {"min_tokens": 1}),
+        ("rejection", {}),
+        ("recursive", {}),
+        ("block", {}),
+        ("typical", {}),
+    ],
+)
+def test_a_chooser_is_not_asked_where_more_than_raw_logits_counts(rule: str, params: dict[str, Any]) -> None:
+    chooser = Favourite(9)
+    sampling = sampling_of(SamplingParams(**params), prompt_len=1)
+    expected = decide(RuleAcceptor(make_rule(rule)), [[0, 1, 2]], [sampling], [chain(3, 4)], counting)
+    verdict = decide(RuleAcceptor(make_rule(rule), chooser=chooser), [[0, 1, 2]], [sampling], [chain(3, 4)], counting)
+    assert verdict.tokens.tolist() == expected.tokens.tolist()
+    assert not chooser.asked
+
+
 def repeats(rule: str, **params: Any) -> list[list[int]]:
     """Tokens of plain and of speculative decoding where a favourite would repeat for ever."""
     law = wants(7, 3, 5)
