@@ -23,6 +23,7 @@ TAPS_GB=${TAPS_GB:-40}
 PARTS=${PARTS:-2}                   # captures side by side, one thread each
 HELD_OUT=${HELD_OUT:-mt-bench,gsm8k-100}
 DTYPE=${DTYPE:-bf16}                # of capturing, fitting and measuring
+BEGIN_FROM=${BEGIN_FROM-$(dirname "$0")/../src/paradraft/shipped}  # has NAME-METHOD to begin with, or not; empty: afresh
 STEPS=${STEPS:-3000}
 SEQUENCES=${SEQUENCES:-3}           # per step
 ANCHORS=${ANCHORS:-96}              # per sequence
@@ -55,6 +56,9 @@ fit() {  # method, folder
     local sizes=() setting
     for setting in $SETTINGS; do sizes+=(--set "$setting"); done
     [ "$1" = dspark ] || sizes+=(--set markov_rank=0)
+    if [ -n "$BEGIN_FROM" ] && [ -e "$BEGIN_FROM/$NAME-$1/config.json" ]; then
+        sizes+=(--begin-from "$BEGIN_FROM/$NAME-$1")
+    fi
     "$PARADRAFT" train fit "$shards" "$2" --model "$MODEL" --method "$1" --steps "$STEPS" --sequences "$SEQUENCES" \
         --anchors "$ANCHORS" ${FIT_THREADS:+--threads "$FIT_THREADS"} --set dtype="$DTYPE" "${sizes[@]}"
 }

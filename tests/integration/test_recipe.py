@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ TINY = {
 }  # fmt: skip
 
 
-def make(folder: Path) -> subprocess.CompletedProcess[str]:
+def make(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     problems = folder / "problems.txt"
     problems.write_text("".join(f"add {number} and {number + 3}\n" for number in range(12)))
     paths = {
@@ -32,7 +33,9 @@ def make(folder: Path) -> subprocess.CompletedProcess[str]:
         "OUT": str(folder / "out"),
     }
     paths |= {"PARADRAFT": str(Path(sys.executable).with_name("paradraft"))}
-    return subprocess.run([RECIPE], env={**os.environ, **TINY, **paths}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [RECIPE], env={**os.environ, **TINY, **paths, **more}, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_recipe_makes_a_table_and_a_drafter_with_measured_figures_and_makes_nothing_twice(tmp_path: Path):
@@ -48,6 +51,13 @@ def test_the_recipe_makes_a_table_and_a_drafter_with_measured_figures_and_makes_
     again = make(tmp_path)
     assert (again.returncode, again.stdout) == (0, "")
     assert (table.stat().st_mtime_ns, (drafter / "card.json").stat().st_mtime_ns) == before
+    assert "begun_from" not in card["training"]
+    (tmp_path / "out" / "made").mkdir()
+    shutil.move(drafter, tmp_path / "out" / "made" / drafter.name)
+    shutil.rmtree(tmp_path / "out" / "runs")
+    begun = make(tmp_path, BEGIN_FROM=str(tmp_path / "out" / "made"))
+    assert begun.returncode == 0, begun.stderr
+    assert json.loads((drafter / "card.json").read_text())["training"]["begun_from"]["name"] == "tiny-dspark"
 
 
 def test_without_problems_it_says_what_to_name():

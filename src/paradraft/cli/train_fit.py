@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "paradraft train fit ./capture ./run --method dspark --steps 4000",
     "paradraft train fit ./capture ./run --steps 4000 --set depths=mixed --set weighting=equal",
+    "paradraft train fit ./capture ./run --steps 4000 --lr 3e-4 --begin-from ./my-drafter",
 )
 EXPORT_EXAMPLES = ("paradraft train export ./run ./my-drafter --shards ./capture",)
 TARGET = "smollm2-135m"
@@ -49,7 +50,9 @@ def fit(
     grow: Annotated[
         bool, typer.Option("--grow", help="Go on although there are more texts, or more steps, than at the start.")
     ] = False,
-    begin_from: Annotated[Path | None, typer.Option(help="Begin with the weights of another fit.")] = None,
+    begin_from: Annotated[
+        Path | None, typer.Option(help="Begin with the weights of a drafter folder, or of another fit's folder.")
+    ] = None,
     report: Annotated[int, typer.Option(help="Steps between reports.", min=1)] = 20,
     measure: Annotated[int, typer.Option(help="Steps between measurements on held-out texts.", min=1)] = 500,
     save: Annotated[int, typer.Option(help="Steps between checkpoints, all of which a killed run loses.")] = 200,

@@ -21,7 +21,7 @@ from paradraft.train.objectives import Losses
 from paradraft.train.optimisers import Optimiser
 from paradraft.train.progress import Report, Tally
 from paradraft.train.rhythm import Rhythm
-from paradraft.train.run_folder import Checkpoint, History, read_checkpoint, write_checkpoint
+from paradraft.train.run_folder import ORIGIN, Checkpoint, History, read_checkpoint, write_checkpoint
 
 __all__ = ["Fit", "Rhythm", "Task"]
 
@@ -68,6 +68,7 @@ class Fit(Generic[Piece]):
 
     def __init__(self, task: Task[Piece], examples: Examples, plan: FitPlan, *, folder: Path) -> None:
         self.task, self.step = task, 0
+        self._origin: dict[str, str] = {}
         self._examples, self._plan, self._folder = examples, plan, folder
         self._order = Order(examples.fitted, plan.seed)
         self._optimiser = Optimiser(task.net, plan)
@@ -81,14 +82,19 @@ class Fit(Generic[Piece]):
         if checkpoint is None:
             return False
         self._require_same(checkpoint, may_grow)
-        self.begin_with(checkpoint)
+        self.task.restore(checkpoint.net, checkpoint.scale)
+        self._origin = {name: said for name, said in checkpoint.facts.items() if name == ORIGIN}
         self._optimiser.restore(checkpoint.optimiser)
         self.step = checkpoint.step
         return True
 
-    def begin_with(self, checkpoint: Checkpoint) -> None:
-        """Take over the weights of another fit of the same network; steps and optimiser begin anew."""
-        self.task.restore(checkpoint.net, checkpoint.scale)
+    def begin_with(self, state: Mapping[str, Tensor], scale: Tensor | None, *, origin: str) -> None:
+        """Take over weights of the same network, which read taps divided by scale; steps and optimiser begin anew.
+
+        origin: whose they are, as JSON; checkpoints keep it.
+        """
+        self.task.restore(state, scale)
+        self._origin = {ORIGIN: origin}
 
     def run(self, rhythm: Rhythm, on_report: Callable[[Report], None]) -> None:
         """Take the remaining steps. Raises ModelError, and saves nothing, once a loss is not finite."""
@@ -114,7 +120,7 @@ class Fit(Generic[Piece]):
             net=self.task.net.state_dict(),
             optimiser=self._optimiser.state(),
             scale=self.task.scale,
-            facts={**self.task.facts(), "plan": self._plan.to_json(), "data": self._data()},
+            facts={**self.task.facts(), **self._origin, "plan": self._plan.to_json(), "data": self._data()},
         )
         write_checkpoint(self._folder, checkpoint)
 

@@ -8,30 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from paradraft.core.errors import ModelError
 from paradraft.models.tables import tables_of
-from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card, TrainingSource
 from paradraft.nets.folder.facts import open_target as read_target_facts
 from paradraft.nets.folder.files import save_drafter_folder
-from paradraft.train.adapt import merge_adapters
-from paradraft.train.beginning import NetPlan, begin_net, fold_scale, uses_scale
+from paradraft.train.beginning import NetPlan, begin_net, unfold_scale, uses_scale
 from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
+from paradraft.train.fitted import net_of, require_checkpoint
 from paradraft.train.losses import Teacher
 from paradraft.train.manifest import read_manifest
-from paradraft.train.run_folder import Checkpoint, read_checkpoint
+from paradraft.train.origin import open_origin
+from paradraft.train.run_folder import ORIGIN
 from paradraft.train.shards import ShardReader
 from paradraft.train.target import open_target, require_target
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitSources:
-    """Where a fit reads and writes. begin_from: another fit's folder, whose weights it begins with."""
+    """Where a fit reads and writes. begin_from: the folder of a fit or drafter it begins with."""
 
     target: str
     shards: Path
@@ -49,25 +47,13 @@ class CardFacts:
     licence: str = "Apache-2.0"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class FittedNet:
-    """A configuration and weights that read taps as the target makes them."""
-
-    config: NetConfig
-    state: Mapping[str, Tensor]
-
-    def state_dict(self) -> Mapping[str, Tensor]:
-        """Return the weights by name."""
-        return self.state
-
-
 def open_fit(
     sources: FitSources, net_plan: NetPlan, plan: FitPlan, *, device: torch.device, may_grow: bool = False
 ) -> Fit[DraftPiece]:
     """Return a fit, gone on to its folder's checkpoint if there is one.
 
-    Raises AlignmentError for shards of another target or a folder of another fit, ModelError for damaged files,
-    ConfigError for values that cannot be used.
+    Raises AlignmentError for shards of another target, a folder of another fit or a beginning of another shape,
+    ModelError for damaged files, ConfigError for values that cannot be used.
     """
     target = open_target(sources.target)
     config = net_plan.config(target)
@@ -82,34 +68,10 @@ def open_fit(
     task = DraftTask(net, plan, teacher=teacher, scale=scale, device=device)
     fit = Fit(task, examples, plan, folder=sources.folder)
     if not fit.resume(may_grow=may_grow) and sources.begin_from is not None:
-        fit.begin_with(require_checkpoint(sources.begin_from))
+        origin = open_origin(sources.begin_from, target)
+        origin.require_same(config, sources.begin_from)
+        fit.begin_with(unfold_scale(origin.state, scale), scale, origin=json.dumps(origin.record))
     return fit
-
-
-def require_checkpoint(folder: Path) -> Checkpoint:
-    """Return a fit's checkpoint; raise ModelError if there is none."""
-    checkpoint = read_checkpoint(folder)
-    if checkpoint is None:
-        raise ModelError(f"{folder} holds no checkpoint of a fit.", remedy="Name the folder given to `train fit`.")
-    return checkpoint
-
-
-def fitted_net(folder: Path) -> FittedNet:
-    """Return what a fit has reached; raise ModelError if there is no checkpoint or it is damaged."""
-    checkpoint = require_checkpoint(folder)
-    state = fold_scale(merge_adapters(checkpoint.net, checkpoint.facts), checkpoint.scale)
-    return FittedNet(config=parse_config(checkpoint.facts.get("config", "")), state=state)
-
-
-def parse_config(text: str) -> NetConfig:
-    """Return the configuration that a checkpoint holds as JSON; raise ModelError if it is none."""
-    try:
-        record = json.loads(text)
-        config = NetConfig(**{**record, "tap_layers": tuple(record["tap_layers"])})
-    except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"A checkpoint's configuration cannot be read ({error}).", remedy="Fit again.") from error
-    config.check()
-    return config
 
 
 def export_fit(
@@ -127,9 +89,11 @@ def export_fit(
     Rows of the target's tables are left to it unless is_whole.
     """
     checkpoint = require_checkpoint(folder)
-    net = fitted_net(folder)
+    net = net_of(checkpoint)
     opened, target_facts = read_target_facts(target)
     training = json.loads(checkpoint.facts.get("plan", "{}"))
+    if ORIGIN in checkpoint.facts:
+        training["begun_from"] = json.loads(checkpoint.facts[ORIGIN])
     card = Card(
         target=target_facts,
         revision=opened.source.revision,

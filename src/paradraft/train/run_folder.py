@@ -15,6 +15,7 @@ from paradraft.core.errors import ModelError
 from paradraft.train.files import write_text, write_whole
 
 CHECKPOINT, HISTORY = "checkpoint.safetensors", "history.jsonl"
+ORIGIN = "origin"  # the fact that says, as JSON, which drafter's weights a fit began with
 _FORMAT = "1"
 
 

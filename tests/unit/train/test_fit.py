@@ -18,7 +18,8 @@ from paradraft.train.beginning import NetPlan
 from paradraft.train.draft_task import DraftPiece
 from paradraft.train.fit import Fit, Rhythm
 from paradraft.train.fit_plan import FitPlan
-from paradraft.train.making import CardFacts, FitSources, export_fit, fitted_net, open_fit
+from paradraft.train.fitted import fitted_net
+from paradraft.train.making import CardFacts, FitSources, export_fit, open_fit
 from paradraft.train.objectives import Objective
 from paradraft.train.progress import Report
 from paradraft.train.run_folder import CHECKPOINT, History
