@@ -134,7 +134,7 @@ def _kept(num_slots: int) -> Tensor:
 
 @contextmanager
 def drafting(net: Net, num_slots: int) -> Iterator[None]:
-    """Let a network draft blocks of so many slots only; Medusa has a head for each and always drafts all."""
+    """Let a network draft blocks of so many slots only."""
     whole = net.config
     net.config = replace(whole, block_size=num_slots)
     try:

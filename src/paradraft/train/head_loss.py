@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from paradraft.core.errors import ProtocolError
+
 _CHUNK = 320  # slots
 
 
@@ -44,7 +46,9 @@ def head_cross_entropy(
 
     weigh turns cross-entropies and validity of some blocks, [a, K], into what their slots count. Under autocast the
     products take operands of its type; the softmax and all sums stay fp32.
+    Raises ProtocolError if hidden and labels are not of the same slots.
     """
+    _require_same_slots(hidden, labels)
     half = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
     with torch.autocast(hidden.device.type, enabled=False):
         return _in_chunks(hidden, head, labels, weigh, half or hidden.dtype)
@@ -89,6 +93,7 @@ def _operands(hidden: Tensor, head: Head, dtype: torch.dtype) -> tuple[Tensor, T
 
 def head_hits(hidden: Tensor, head: Head, labels: Tensor) -> Tensor:
     """Return whether the first choice of each slot is its label, [A, K] bool."""
+    _require_same_slots(hidden, labels)
     hits = torch.empty_like(labels, dtype=torch.bool)
     for low, high in _parts(labels):
         logits = hidden[low:high] @ head.weight.T
@@ -96,6 +101,15 @@ def head_hits(hidden: Tensor, head: Head, labels: Tensor) -> Tensor:
             logits += head.features[low:high] @ head.successors.T
         hits[low:high] = logits.argmax(-1) == labels[low:high]
     return hits
+
+
+def _require_same_slots(hidden: Tensor, labels: Tensor) -> None:
+    if hidden.shape[:2] != labels.shape:
+        raise ProtocolError(
+            f"A network drafted {tuple(hidden.shape[:2])} anchors and slots, and there are labels for "
+            f"{tuple(labels.shape)}.",
+            remedy="Draft as many slots as there are labels for.",
+        )
 
 
 def _parts(labels: Tensor) -> list[tuple[int, int]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from paradraft.core.errors import ProtocolError
 from paradraft.train import head_loss
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.sampled_head import sample_head
@@ -53,6 +56,18 @@ def test_loss_and_gradients_equal_those_of_whole_logits(rank: int, monkeypatch: 
     assert torch.equal(found.is_right, is_right)
     assert torch.equal(head_hits(hidden, head, labels), is_right)
     assert found.ce[1, 1] == 0.0
+
+
+@pytest.mark.parametrize("slots", [2, 5])
+def test_hidden_states_of_other_slots_than_the_labels_are_refused(slots: int) -> None:
+    hidden, labels = torch.zeros(4, 3, 8), torch.zeros(4, slots, dtype=torch.long)
+    head = Head(weight=torch.zeros(9, 8))
+    with pytest.raises(
+        ProtocolError, match=re.escape(f"(4, 3) anchors and slots, and there are labels for (4, {slots})")
+    ):
+        head_cross_entropy(hidden, head, labels, lambda _, valid: valid.float())
+    with pytest.raises(ProtocolError):
+        head_hits(hidden, head, labels)
 
 
 def test_weights_may_follow_from_the_losses_of_their_block() -> None:

@@ -76,10 +76,10 @@ class MedusaNet(CorrectedNet):
         super().restore(state if _NORM in state else {**state, _NORM: self.norm.weight})
 
     def slots(self, taps: Tensor) -> Tensor:
-        """Return the head's inputs of all slots, [..., K, d], for taps [..., d] of the tokens before the anchors."""
+        """Return the head's inputs of the configuration's slots, [..., K, d], for taps [..., d] before the anchors."""
         size = (self.config.hidden_size,)
         states = functional.rms_norm(taps, size, self.norm.weight.to(taps.dtype), self.config.norm_eps)
-        return torch.stack([block(states) for block in self.blocks], dim=-2)
+        return torch.stack([block(states) for block in self.blocks[: self.config.block_size]], dim=-2)
 
     def logits(self, slots: Tensor) -> Tensor:
         """Return logits [..., Vd]."""
