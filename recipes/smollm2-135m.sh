@@ -16,6 +16,7 @@ OUT=${OUT:-out/drafters}
 METHODS=${METHODS:-dspark peagle dflash}
 OWN_TURNS=${OWN_TURNS:-2400}        # user turns that the model writes itself
 PROBLEMS=${PROBLEMS:-1200}          # of GSM8K
+MAX_PROMPT=${MAX_PROMPT:-384}       # tokens; second turns need the room
 MAX_TOKENS=${MAX_TOKENS:-256}       # of an answer
 ROWS=${ROWS:-32}                    # answered together
 UNIT=${UNIT:-60}                    # conversations that a killed capture loses
@@ -39,7 +40,7 @@ trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
 capture() {
     "$PARADRAFT" train capture "$shards" --model "$MODEL" --own-turns "$OWN_TURNS" --prompts "gsm8k=$GSM8K" \
-        --limit "$PROBLEMS" --held-out "$HELD_OUT" --max-tokens "$MAX_TOKENS" --rows "$ROWS" --unit "$UNIT" \
+        --limit "$PROBLEMS" --held-out "$HELD_OUT" --max-prompt "$MAX_PROMPT" --max-tokens "$MAX_TOKENS" --rows "$ROWS" --unit "$UNIT" \
         --taps-gb "$TAPS_GB" --dtype "$DTYPE" --part "$1/$PARTS" --set threads=1
 }
 

@@ -28,7 +28,9 @@ from paradraft.train.units import Share
 from support.speakers import result_of
 
 TAPS = (0, 2)
-OPTIONS = CaptureOptions(own_turns=5, max_prompt_len=80, max_tokens=12, unit=3, turns_unit=3, temperature=0.5)
+OPTIONS = CaptureOptions(
+    own_turns=5, openings=0.0, max_prompt_len=80, max_tokens=12, unit=3, turns_unit=3, temperature=0.5
+)
 QUESTIONS = (
     "How long is the river?",
     "Name three birds.",
@@ -62,8 +64,8 @@ class Speaker:
         if not self.calls_left:
             raise KeyboardInterrupt
         self.calls_left -= 1
-        if len({tuple(prompt) for prompt in prompts}) == 1 and params[0].temperature == 1.0:
-            texts = [f"Tell me of the number {each.seed}" for each in params]
+        if params[0].temperature == 1.0:
+            texts = [f"Tell me of the number {(each.seed or 0) % 2**32}" for each in params]
             return [result_of([1], [2], pieces=(text,), finish=FinishReason.STOP) for text in texts]
         return self.llm.generate(prompts, params)
 

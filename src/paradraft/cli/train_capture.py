@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +11,13 @@ import typer
 
 from paradraft.app.config import Config
 from paradraft.cli import options
+from paradraft.cli.capture_report import announce, counting_units, show_capture
 from paradraft.cli.settings import build_config, parse_share
 from paradraft.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from paradraft.train.capture import CaptureReport
-    from paradraft.train.plan import CaptureOptions, CapturePlan
-    from paradraft.train.ports import Progress
+    from paradraft.train.plan import CaptureOptions
     from paradraft.train.prompts import Task
     from paradraft.train.units import Share
 
@@ -30,6 +28,9 @@ EXAMPLES = (
 TAPS_EXAMPLES = ("paradraft train taps ./capture --taps-gb 40",)
 _Folder = Annotated[Path, typer.Argument(help="The folder of shards; a capture that was begun there goes on.")]
 _TapsGb = Annotated[float, typer.Option(help="Most gigabytes of taps to keep; tokens are always kept.", min=0.0)]
+_Openings = Annotated[float, typer.Option(help="Share of own turns that begin with a drawn request.", min=0.0, max=1.0)]
+_HalfWritten = Annotated[float, typer.Option(help="Share of these that begin in its middle.", min=0.0, max=1.0)]
+_FollowUps = Annotated[float, typer.Option(help="Share of own turns with a second turn.", min=0.0, max=1.0)]
 _Rows = Annotated[int, typer.Option(help="Conversations that are answered together.", min=1)]
 
 
@@ -40,6 +41,9 @@ def capture(
         list[str] | None, typer.Option(metavar="NAME=FILE", help="Prompts to ask; may be repeated.")
     ] = None,
     own_turns: Annotated[int, typer.Option(help="User turns that the target is to write itself.", min=0)] = 0,
+    openings: _Openings = 0.85,
+    half_written: _HalfWritten = 0.4,
+    follow_ups: _FollowUps = 0.25,
     limit: Annotated[int | None, typer.Option(help="Use so many prompts of each file.", min=1)] = None,
     held_out: Annotated[
         str, typer.Option(help="Prompt sets and files that training must not see, or none.")
@@ -68,6 +72,9 @@ def capture(
 
     wanted = CaptureOptions(
         own_turns=own_turns,
+        openings=openings,
+        half_written=half_written,
+        follow_ups=follow_ups,
         max_prompt_len=max_prompt,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -79,7 +86,7 @@ def capture(
     chosen = capture_config(base, rows=rows, longest=max_prompt + max_tokens)
     prepared = _Prepared(chosen, _layers(chosen, taps), tuple(tasks), tuple(held_out_texts), int(taps_gb * 1e9), share)
     report = _capture(folder, prepared, wanted)
-    _show(report, folder, as_json=as_json)
+    show_capture(report, folder, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +120,12 @@ def _capture(folder: Path, prepared: _Prepared, wanted: CaptureOptions) -> Captu
             held_out=prepared.held_out,
             options=wanted,
         )
-        _announce(plan, room_needed(plan, folder, prepared.most_taps))
+        announce(plan, room_needed(plan, folder, prepared.most_taps), llm)
         writer = ShardWriter(folder, plan.manifest(), max_taps_bytes=prepared.most_taps)
         run = Capture(plan, llm, recorder, writer, prepared.share)
-        with _counting("Writing own turns") as progress:
+        with counting_units("Writing own turns") as progress:
             run.write_turns(progress)
-        with _counting("Capturing", run.projected_bytes) as progress:
+        with counting_units("Capturing", run.projected_bytes) as progress:
             return run.run(progress)
 
 
@@ -144,7 +151,7 @@ def taps(
     chosen = capture_config(build_config(config, settings, model=model, dtype=dtype), rows=rows, longest=longest)
     recorder = Recorder(reader.manifest.tap_layers)
     writer = ShardWriter(folder, reader.manifest, max_taps_bytes=int(taps_gb * 1e9))
-    with open_llm(chosen, recorder) as llm, _counting("Making taps") as progress:
+    with open_llm(chosen, recorder) as llm, counting_units("Making taps") as progress:
         made = rebuild_taps(writer, asdict(facts_of(llm.model)), llm, recorder, progress)
     print(f"{made} shards got their taps back.")
 
@@ -180,48 +187,3 @@ def _held_out(names: str) -> list[str]:
 
     chosen = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
     return [text for name in chosen for text in held_out_texts(read_tasks(name))]
-
-
-def _announce(plan: CapturePlan, needed: int) -> None:
-    from paradraft.cli.console import err
-
-    count = len(plan.tasks) + plan.options.own_turns
-    err().print(
-        f"Up to {count} conversations, at most {plan.most_tokens / 1e6:.2f} million tokens of {plan.bytes_per_token} "
-        f"bytes each with taps of layers {', '.join(map(str, plan.tap_layers))}: at most {needed / 1e9:.2f} GB of disk."
-    )
-
-
-@contextmanager
-def _counting(label: str, projected: Callable[[], int | None] | None = None) -> Iterator[Progress]:
-    """Show a bar where there is a terminal, and else a line for each step, for runs of hours in the background.
-
-    projected: bytes that the run will take in the end, told once as soon as they are known.
-    """
-    from paradraft.cli.console import err
-    from paradraft.cli.progress import counting
-
-    with counting(label) as bar:
-        is_told = projected is None
-
-        def report(done: int, total: int) -> None:
-            nonlocal is_told
-            bar(done, total)
-            if not err().is_terminal:
-                err().print(f"{label}: {done}/{total}")
-            num_bytes = None if is_told or projected is None else projected()
-            if num_bytes is not None:
-                err().print(f"By what is there, tokens with taps will take {num_bytes / 1e9:.2f} GB in the end.")
-                is_told = True
-
-        yield report
-
-
-def _show(report: CaptureReport, folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(asdict(report)))
-        return
-    left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items()) or "nothing"
-    size = f"{report.num_tokens} tokens, taps {report.taps_bytes / 1e9:.2f} GB"
-    print(f"{folder}: {report.num_sequences} conversations, {size}")
-    print(f"this run: {report.num_answered} answer tokens in {report.seconds:.0f} s; left out: {left_out}")

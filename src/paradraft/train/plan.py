@@ -21,9 +21,16 @@ _RESERVE = 1 << 28  # bytes of disk that a capture leaves alone
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptureOptions:
-    """How a target is captured. own_turns counts what it is asked to write, before the unfit are left out."""
+    """How a target is captured. own_turns counts what it is asked to write, before the unfit are left out.
+
+    Shares of own turns: openings begin with a drawn request, half_written of these in the middle of it, and follow_ups
+    go on after the first answer with a second turn.
+    """
 
     own_turns: int = 0
+    openings: float = 0.85
+    half_written: float = 0.4
+    follow_ups: float = 0.25
     max_prompt_len: int = 224
     max_tokens: int = 288
     temperature: float = 0.0
@@ -43,6 +50,9 @@ class CaptureOptions:
         ):
             if not low <= getattr(self, name) <= high:
                 raise ConfigError(f"{name}={getattr(self, name)} is not allowed.", remedy=f"Use {low} to {high}.")
+        for name in ("openings", "half_written", "follow_ups"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"{name}={getattr(self, name)} is not allowed.", remedy="Use a share from 0 to 1.")
 
     @property
     def num_turn_files(self) -> int:

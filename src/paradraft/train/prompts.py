@@ -1,8 +1,4 @@
-"""What the target is asked while it is captured: prompt files, and user turns that it writes itself.
-
-Its own turns come from its chat template with nothing behind the user's opening: a chat model goes on with what
-users say (as in Magpie, arXiv 2406.08464). They need no data set and carry nobody's rights.
-"""
+"""What the target is asked while it is captured: prompts of files and turns of its own, as tasks."""
 
 from __future__ import annotations
 
@@ -12,18 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paradraft.core.errors import ModelError
 from paradraft.core.ports import Tokenizer
-from paradraft.core.records import FinishReason
-from paradraft.core.sampling import MAX_SEED, SamplingParams
 from paradraft.hub.prompts import Prompt
 from paradraft.train.overlap import Overlap, words_of
-from paradraft.train.ports import Speaker
 
 OWN = "self"  # source of the target's own turns
-_SHORTEST, _LONGEST = 15, 700  # characters of an own turn
-_MAX_TURN_TOKENS = 160
-_MARK = "@@here@@"
+Conversation = tuple[str, ...]  # what was said, the user first and last
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +34,16 @@ class Task:
         return tokenizer.encode(tokenizer.render_chat(messages), add_special=False)
 
 
+def roles_of(said: Conversation) -> tuple[tuple[str, str], ...]:
+    """Return what user and assistant said in turns, each with its role."""
+    return tuple(("assistant" if at % 2 else "user", text) for at, text in enumerate(said))
+
+
+def as_messages(said: Conversation) -> list[dict[str, str]]:
+    """Return what user and assistant said in turns, as a chat template reads it."""
+    return [{"role": role, "content": text} for role, text in roles_of(said)]
+
+
 def tasks_of(prompts: Iterable[Prompt], source: str) -> list[Task]:
     """Return prompts as tasks; of prompts with several turns the first."""
     return [
@@ -61,22 +61,6 @@ def held_out_texts(prompts: Iterable[Prompt]) -> list[str]:
     ]
 
 
-def write_turns(speaker: Speaker, *, count: int, seed: int) -> list[str]:
-    """Let the target write user turns; return those that are whole, of a sensible length and not alike.
-
-    Turn i draws with seed + i, so the same call gives the same turns. Raises ModelError if the chat template cannot
-    be opened at a user's turn.
-    """
-    opening = _opening(speaker.tokenizer)
-    params = [
-        SamplingParams(temperature=1.0, top_p=0.98, max_tokens=_MAX_TURN_TOKENS, seed=(seed + at) % MAX_SEED)
-        for at in range(count)
-    ]
-    answers = [result.choices[0] for result in speaker.generate([list(opening)] * count, params)]
-    whole = [answer.text.strip() for answer in answers if answer.finish_reason is FinishReason.STOP]
-    return list(dict.fromkeys(text for text in whole if _is_sensible(text)))
-
-
 def select(tasks: Sequence[Task], overlap: Overlap, *, seed: int) -> tuple[list[Task], Counter[str]]:
     """Return tasks in an order drawn from seed, without repetitions and held-out text; and what was left out."""
     kept: dict[tuple[str, ...], Task] = {}
@@ -91,18 +75,3 @@ def select(tasks: Sequence[Task], overlap: Overlap, *, seed: int) -> tuple[list[
     chosen = list(kept.values())
     order = np.random.default_rng(seed).permutation(len(chosen))
     return [chosen[at] for at in order.tolist()], left_out
-
-
-def _opening(tokenizer: Tokenizer) -> list[int]:
-    """Return the ids of a conversation up to where the user's text would begin."""
-    before, mark, _ = tokenizer.render_chat([{"role": "user", "content": _MARK}]).partition(_MARK)
-    if not mark or not before:
-        raise ModelError(
-            "The chat template does not open a user's turn before its text, so the target cannot write turns itself.",
-            remedy="Give prompt files, and set --own-turns 0.",
-        )
-    return tokenizer.encode(before, add_special=False)
-
-
-def _is_sensible(text: str) -> bool:
-    return _SHORTEST <= len(text) <= _LONGEST and any(map(str.isalpha, text)) and "\ufffd" not in text

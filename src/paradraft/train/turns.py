@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from paradraft.train.authoring import write_conversations
 from paradraft.train.files import write_text
 from paradraft.train.plan import CaptureOptions
 from paradraft.train.ports import Progress, Speaker
-from paradraft.train.prompts import OWN, Task, write_turns
+from paradraft.train.prompts import OWN, Conversation, Task, roles_of
 from paradraft.train.units import Share
 
 
@@ -24,18 +25,22 @@ class OwnTurns:
         for number in share.missing(count, lambda at: self._read(at) is not None, progress):
             first = number * options.turns_unit
             attempts = min(options.turns_unit, options.own_turns - first)
-            turns = write_turns(speaker, count=attempts, seed=options.seed + first)
-            write_text(self._file(number), json.dumps(turns, indent=0) + "\n")
-        turns = [turn for number in range(count) for turn in self._read(number) or ()]
-        return [Task(messages=(("user", turn),), source=OWN) for turn in turns]
+            conversations = write_conversations(speaker, options, first=first, count=attempts)
+            write_text(self._file(number), json.dumps(conversations, indent=0) + "\n")
+        said = [conversation for number in range(count) for conversation in self._read(number) or ()]
+        return [Task(messages=roles_of(conversation), source=OWN) for conversation in said]
 
     def _file(self, number: int) -> Path:
         return self._folder / f"turns_{number:04d}.json"
 
-    def _read(self, number: int) -> list[str] | None:
-        """Return the turns of a file, None if it is not there or not a list of texts."""
+    def _read(self, number: int) -> list[Conversation] | None:
+        """Return the conversations of a file, None if it is not there or holds anything else."""
         try:
-            turns = json.loads(self._file(number).read_text(encoding="utf-8"))
+            said = json.loads(self._file(number).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return turns if isinstance(turns, list) and all(isinstance(turn, str) for turn in turns) else None
+        return [tuple(texts) for texts in said] if isinstance(said, list) and all(map(_is_conversation, said)) else None
+
+
+def _is_conversation(said: object) -> bool:
+    return isinstance(said, list) and len(said) % 2 == 1 and all(isinstance(text, str) for text in said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 from paradraft.cli.main import app
 from paradraft.models.tiny import write_tiny_model
 from paradraft.train.shards import ShardReader
+from support.native import needs_native
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,7 @@ def test_capture_then_table(tmp_path: Path, target: Path, questions: Path) -> No
     assert "at most" in done.stderr
     assert "GB of disk" in done.stderr
     assert "5 conversations" in done.stdout
+    assert re.search(r"this run: \d+ answer tokens in \d+ s \(\d+\.\d tokens/s\)", done.stdout)
     reader = ShardReader(folder)
     assert len(reader) == 5
     assert reader.manifest.tap_layers == (0, 1, 2)
@@ -76,6 +79,33 @@ def test_taps_of_another_target_are_not_mixed_in(tmp_path: Path, target: Path, q
     assert "the very model" in done.stderr
 
 
+@needs_native
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_capture_takes_answers_and_taps_from_the_native_core(
+    tmp_path: Path, target: Path, questions: Path, dtype: str
+) -> None:
+    done = captured(tmp_path / "s", target, questions, "--dtype", dtype)
+    assert re.search(rf"come from the native core \(.*\), {dtype}\.", " ".join(done.stderr.split())), done.output
+    assert ShardReader(tmp_path / "s").has_taps(0)
+
+
+def test_a_capture_says_why_it_is_not_native(tmp_path: Path, target: Path, questions: Path) -> None:
+    done = captured(tmp_path / "s", target, questions, "--set", "runner=torch")
+    said = " ".join(done.stderr.split())
+    assert "the native core" not in said
+    assert "fp32 (not native: " in said, done.output
+
+
+def test_turns_are_asked_for_in_shares(tmp_path: Path, target: Path, questions: Path) -> None:
+    shares = ("--openings", 0.5, "--half-written", 0.25, "--follow-ups", 0.75)
+    assert captured(tmp_path / "s", target, questions, *shares).exit_code == 0
+    plan = json.loads(ShardReader(tmp_path / "s").manifest.plan)
+    assert [plan[name] for name in ("openings", "half_written", "follow_ups")] == [0.5, 0.25, 0.75]
+    other = captured(tmp_path / "s", target, questions)
+    assert other.exit_code == 2
+    assert "openings=0.5" in other.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -85,6 +115,7 @@ def test_taps_of_another_target_are_not_mixed_in(tmp_path: Path, target: Path, q
         (("--part", "one"), "Write it like 0/2"),
         (("--max-tokens", 0), "max_tokens=0"),
         (("--held-out", "nowhere.jsonl"), "cannot be read"),
+        (("--follow-ups", 1.5), "--follow-ups"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(
