@@ -36,7 +36,8 @@ enum {
     PARADRAFT_F32 = 1,
     PARADRAFT_BF16 = 2, /* the upper 16 bits of an f32 */
     PARADRAFT_F16 = 3,  /* sources only */
-    PARADRAFT_INT8 = 4  /* packed weights only: one scale per output; activations are quantised per token and group */
+    PARADRAFT_INT8 = 4, /* packed weights only: one scale per output; activations are quantised per token and group */
+    PARADRAFT_INT4 = 5  /* likewise, with a scale and a least value per output and group of 32 inputs */
 };
 
 /* Instruction sets, from the most portable up. */
@@ -76,7 +77,7 @@ typedef struct {
     const float *bias; /* [outputs] or null */
     int64_t outputs;
     int64_t inputs;
-    int32_t kind; /* PARADRAFT_F32, PARADRAFT_BF16 or PARADRAFT_INT8 */
+    int32_t kind; /* PARADRAFT_F32, PARADRAFT_BF16, PARADRAFT_INT8 or PARADRAFT_INT4 */
     int32_t reserved;
 } paradraft_matrix;
 

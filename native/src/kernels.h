@@ -16,7 +16,7 @@ struct MultiplyTask {
     int64_t panel_count;
     int64_t steps;
     const uint32_t *words;  // of all tokens, prepared
-    const float *factors;   // int8: of all tokens
+    const float *factors;   // int8 and int4: of all tokens
     int64_t inputs;
     Tiling tiling;
     int64_t first_tile, stop_tile;
@@ -82,6 +82,7 @@ struct KernelTable {
     void (*multiply_f32)(const MultiplyTask &task);
     void (*multiply_bf16)(const MultiplyTask &task);
     void (*multiply_int8)(const MultiplyTask &task);
+    void (*multiply_int4)(const MultiplyTask &task);
     // Turn a line into words of a kind and factors; `lines` are prepared side by side, words and factors being its own
     // first ones.
     void (*prepare)(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines);
@@ -97,7 +98,8 @@ struct KernelTable {
     void (*attend)(const AttentionTask &task, const AttentionScratch &scratch);
 
     void multiply(int32_t kind, const MultiplyTask &task) const {
-        (kind == PARADRAFT_F32 ? multiply_f32 : kind == PARADRAFT_BF16 ? multiply_bf16 : multiply_int8)(task);
+        const auto multiply_whole = kind == PARADRAFT_INT8 ? multiply_int8 : multiply_int4;
+        (kind == PARADRAFT_F32 ? multiply_f32 : kind == PARADRAFT_BF16 ? multiply_bf16 : multiply_whole)(task);
     }
 };
 

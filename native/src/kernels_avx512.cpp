@@ -17,7 +17,7 @@ namespace {
 #include "attention.inl"
 
 constexpr KernelTable kTable = {
-    PARADRAFT_AVX512, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, prepare_line, rms_norm, gate_line,
+    PARADRAFT_AVX512, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, multiply_int4, prepare_line, rms_norm, gate_line,
     rotate, store_key, store_value, attend,
 };
 

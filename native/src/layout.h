@@ -6,10 +6,16 @@
 // with the scales of its outputs, 16 floats; its weights are stored plus 128, as one side of the AVX512 instruction for
 // bytes is unsigned.
 //
+// An int4 panel is a row of blocks of 64 inputs, two groups of 32. A block opens with a step of scales and a step of
+// least values: for each output two halves (f16), the first group's in the lower bits. Eight steps of weights follow, of
+// 8 inputs per output: byte k of a word holds input k in its lower bits and input k + 4 in its upper ones, as whole
+// scales above the least value of the group.
+//
 // Activations are prepared into the same words: for a tile of M tokens, 16 steps by 16 steps, each token's 16 words in a
 // row, so that they are written as they are made and read at fixed distances. Int8 activations come with factors: group
 // by group, the scales of M tokens, then M whole numbers, 128 times the sum of a token's group, which is what the stored
-// weights are too much by.
+// weights are too much by. For int4 these are, group of 32 by group, the scales of M tokens, then M times scale times
+// sum, by which least values are to be multiplied.
 //
 // Keys lie like a panel: blocks of 16 slots, step by step, 16 words, so that 16 scores come out of one register.
 // Values lie slot by slot, each padded to a multiple of 16 elements.
@@ -32,14 +38,21 @@ constexpr int64_t kInt8Group = 64;
 
 static_assert(kInt8Group == 4 * kBlockSteps, "a group of int8 inputs is a block of words");
 
+constexpr int64_t kInt4Group = 32;                    // inputs that share scales, of weights and of activations
+constexpr int64_t kInt4Block = 2 * kInt4Group;        // inputs
+constexpr int64_t kInt4BlockBytes = 10 * kStepBytes;  // of one panel
+
+static_assert(kInt4Block == 4 * kBlockSteps, "a block of int4 inputs is a block of words");
+
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 constexpr int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
 
-// Inputs per word of a packed kind; 0 for other kinds.
+// Inputs per word of a token that is prepared for a packed kind; 0 for other kinds.
 constexpr int64_t inputs_per_word(int32_t kind) {
-    return kind == PARADRAFT_F32 ? 1 : kind == PARADRAFT_BF16 ? 2 : kind == PARADRAFT_INT8 ? 4 : 0;
+    const bool is_whole = kind == PARADRAFT_INT8 || kind == PARADRAFT_INT4;
+    return kind == PARADRAFT_F32 ? 1 : kind == PARADRAFT_BF16 ? 2 : is_whole ? 4 : 0;
 }
 
 constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inputs, inputs_per_word(kind)); }
@@ -48,11 +61,13 @@ constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inpu
 constexpr int64_t words_of(int32_t kind, int64_t inputs) { return round_up(steps_of(kind, inputs), kBlockSteps); }
 
 constexpr int64_t panel_bytes(int32_t kind, int64_t inputs) {
+    if (kind == PARADRAFT_INT4) return divide_up(inputs, kInt4Block) * kInt4BlockBytes;
     return steps_of(kind, inputs) * kStepBytes + (kind == PARADRAFT_INT8 ? kPanel * int64_t{sizeof(float)} : 0);
 }
 
 // Factors per token.
 constexpr int64_t factors_of(int32_t kind, int64_t inputs) {
+    if (kind == PARADRAFT_INT4) return 4 * divide_up(inputs, kInt4Block);
     return kind == PARADRAFT_INT8 ? 2 * divide_up(inputs, kInt8Group) : 0;
 }
 

@@ -1,7 +1,7 @@
 // Products of packed panels and prepared tokens. Included inside the unnamed namespace of one instruction set.
 //
 // Order of sums. Output o of token m is one chain: from 0, input step after input step, in a single accumulator; int8
-// sums a group of inputs exactly and chains the groups. Tiles, panels and threads only choose which chains run side by
+// and int4 sum a group of inputs exactly and chain the groups. Tiles, panels and threads only choose which chains run side by
 // side, so a token's bits are the same in every company.
 
 constexpr int64_t kPrefetchBytes = 4096;  // ahead of the step being read; measured: 2 to 8 KB are alike
@@ -119,6 +119,76 @@ struct Int8Tile {
     }
 };
 
+// As for int8, but a group has scales of its own for each output, and adds its least value times the activations' sum.
+template <int M, int P>
+struct Int4Tile {
+    using Chains = float[M][P][kPanel];
+
+    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
+                    float *outputs) {
+        const uint8_t *block = task.panels + first * task.panel_bytes;
+        Chains chains = {};
+        for (int64_t done = 0; done < task.panel_bytes; done += kInt4BlockBytes, block += kInt4BlockBytes) {
+            const bool is_near_end = done + kInt4BlockBytes + kPrefetchBytes > task.panel_bytes;
+            const int64_t ahead = kPrefetchBytes + (is_near_end ? (P - 1) * task.panel_bytes : 0);
+            for (int group = 0; group < 2; ++group, factors += 2 * M)
+                add_group(task, block, {group, ahead}, words + group * kBlockSteps / 2, factors, chains);
+            words += M * kBlockSteps;
+        }
+        for (int p = 0; p < P; ++p)
+            for (int m = 0; m < M; ++m)
+                put(task, (first + p) * kPanel, load(chains[m][p]), outputs + m * task.stride + p * kPanel);
+    }
+
+    struct Reading {
+        int group;
+        int64_t ahead;
+    };
+
+    static void add_group(const MultiplyTask &task, const uint8_t *block, Reading reading, const uint32_t *words,
+                          const float *factors, Chains &chains) {
+        const uint8_t *step = block + (2 + 4 * reading.group) * kStepBytes;
+        Int8Steps::Sums sums[M][P];
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
+        }
+        for (int64_t i = 0; i < 4; ++i, step += kStepBytes) {
+            Int4Steps::Weights weights[P];
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) {
+                prefetch(step + p * task.panel_bytes + reading.ahead);
+                weights[p] = Int4Steps::read(step + p * task.panel_bytes);
+            }
+#pragma GCC unroll 16
+            for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+                for (int p = 0; p < P; ++p)
+                    sums[m][p] = Int4Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + 2 * i);
+            }
+        }
+        Vec scales[P], least[P];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) {
+            const uint8_t *halves = block + p * task.panel_bytes;
+            prefetch(halves + reading.group * kStepBytes + reading.ahead);
+            scales[p] = Int4Steps::numbers(halves, reading.group);
+            least[p] = Int4Steps::numbers(halves + kStepBytes, reading.group);
+        }
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) {
+            const Vec scale = set(factors[m]), sum = set(factors[M + m]);
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) {
+                const Vec scaled = multiply(Int8Steps::value(sums[m][p], 0), scale);
+                const Vec chain = multiply_add(scaled, scales[p], load(chains[m][p]));
+                store(chains[m][p], multiply_add(sum, least[p], chain));
+            }
+        }
+    }
+};
+
 using TileFunction = void (*)(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
                               float *outputs);
 
@@ -146,9 +216,9 @@ using F32Tile = FloatTile<F32Steps, M, P>;
 template <int M, int P>
 using Bf16Tile = FloatTile<Bf16Steps, M, P>;
 
-inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions) {
+inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions, int32_t kind) {
     const int64_t words_of_token = round_up(task.steps, kBlockSteps);
-    const int64_t factors_of_token = task.factors == nullptr ? 0 : factors_of(PARADRAFT_INT8, task.inputs);
+    const int64_t factors_of_token = factors_of(kind, task.inputs);
     const int64_t first_token = task.tiling.start(task.first_tile);
     const int64_t most = task.tiling.size(task.first_tile);  // the first tile is the largest
     const int64_t stride = panels_at_once(static_cast<int>(most));
@@ -171,17 +241,22 @@ inline void multiply_panels(const MultiplyTask &task, const TileFunctions &funct
 
 void multiply_f32(const MultiplyTask &task) {
     static constexpr TileFunctions functions = all_tiles<F32Tile>();
-    multiply_panels(task, functions);
+    multiply_panels(task, functions, PARADRAFT_F32);
 }
 
 void multiply_bf16(const MultiplyTask &task) {
     static constexpr TileFunctions functions = all_tiles<Bf16Tile>();
-    multiply_panels(task, functions);
+    multiply_panels(task, functions, PARADRAFT_BF16);
 }
 
 void multiply_int8(const MultiplyTask &task) {
     static constexpr TileFunctions functions = all_tiles<Int8Tile>();
-    multiply_panels(task, functions);
+    multiply_panels(task, functions, PARADRAFT_INT8);
+}
+
+void multiply_int4(const MultiplyTask &task) {
+    static constexpr TileFunctions functions = all_tiles<Int4Tile>();
+    multiply_panels(task, functions, PARADRAFT_INT4);
 }
 
 Tiling tile_tokens(int64_t tokens) {

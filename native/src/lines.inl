@@ -72,11 +72,39 @@ inline void prepare_int8(const float *line, int64_t size, uint32_t *words, float
     }
 }
 
+// Quantise up to kInt4Group inputs to values [kInt4Group], absent ones to 0.
+inline void prepare_int4_group(const float *line, int64_t size, int8_t *values, float *factors, int64_t lines) {
+    Vec most = zero();
+    for_lanes(size, [&](int64_t i, int64_t count) { most = largest(magnitude(load_lanes(line + i, count)), most); });
+    const float limit = largest_lane(most), scale = limit / 127.0f;
+    const Vec factor = set(limit > 0.0f ? 127.0f / limit : 0.0f);
+    int32_t sum = 0;
+    for (int64_t i = 0; i < kInt4Group; i += kPanel) {
+        const int64_t count = smaller(kPanel, size - i);
+        store_int8(values + i, count > 0 ? multiply(load_lanes(line + i, count), factor) : zero());
+        for (int k = 0; k < 16; ++k) sum += values[i + k];
+    }
+    factors[0] = scale;
+    factors[lines] = scale * static_cast<float>(sum);
+}
+
+inline void prepare_int4(const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
+    for (int64_t start = 0; start < size; start += kInt4Block, words += kBlockSteps * lines) {
+        int8_t *values = reinterpret_cast<int8_t *>(words);
+        for (int64_t i = 0; i < kInt4Block; i += kInt4Group, factors += 2 * lines) {
+            const int64_t rest = size - start - i, count = rest < 0 ? 0 : smaller(rest, kInt4Group);
+            prepare_int4_group(line + start + i, count, values + i, factors, lines);
+        }
+    }
+}
+
 void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
     if (kind == PARADRAFT_F32)
         prepare_f32(line, size, words, lines);
     else if (kind == PARADRAFT_BF16)
         prepare_bf16(line, size, words, lines);
+    else if (kind == PARADRAFT_INT4)
+        prepare_int4(line, size, words, factors, lines);
     else
         prepare_int8(line, size, words, factors, lines);
 }

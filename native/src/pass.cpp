@@ -112,7 +112,7 @@ Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     for (int64_t line = is_own ? 0 : thread; line < source.count; line += stride)
         prepare_line(thread, kind, source, tiling, line, words, factors);
     if (!is_own) engine_.team_.meet();
-    return {words, kind == PARADRAFT_INT8 ? factors : nullptr, tiling};
+    return {words, factors_of(kind, 1) > 0 ? factors : nullptr, tiling};
 }
 
 // Share out the products of a matrix and its prepared lines: body gets a task without outputs, its first line and its

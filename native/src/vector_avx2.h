@@ -138,6 +138,41 @@ struct Int8Steps {
     static Vec value(Sums sums, int32_t) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
 };
 
+// One step of int4 weights: eight products per lane, exact. Weights are at most 15, so four products of bytes add up
+// within 16 bits.
+struct Int4Steps {
+    struct Weights {
+        Int8Steps::Weights low, high;
+    };
+    static __m256i lower(__m256i pairs) { return _mm256_and_si256(pairs, _mm256_set1_epi8(15)); }
+    static Weights read(const uint8_t *step) {
+        const __m256i low = eight_words(step), high = eight_words(step + 32);
+        return {{lower(low), lower(high)}, {lower(_mm256_srli_epi32(low, 4)), lower(_mm256_srli_epi32(high, 4))}};
+    }
+    static __m256i products(__m256i first, __m256i second, const uint32_t *words) {
+        const __m256i low = _mm256_maddubs_epi16(first, _mm256_set1_epi32(static_cast<int>(words[0])));
+        const __m256i high = _mm256_maddubs_epi16(second, _mm256_set1_epi32(static_cast<int>(words[1])));
+        return _mm256_madd_epi16(_mm256_add_epi16(low, high), _mm256_set1_epi16(1));
+    }
+    static Int8Steps::Sums sum(Int8Steps::Sums sums, const Weights &weights, const uint32_t *words) {
+        return {_mm256_add_epi32(sums.low, products(weights.low.low, weights.high.low, words)),
+                _mm256_add_epi32(sums.high, products(weights.low.high, weights.high.high, words))};
+    }
+    // f16 in the lower bits of each lane. The exponent is moved by a product, which gets small numbers right too.
+    static __m256 widened(__m256i halves) {
+        const __m256i size = _mm256_slli_epi32(_mm256_and_si256(halves, _mm256_set1_epi32(0x7fff)), 13);
+        const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(size), _mm256_set1_ps(0x1p112f));
+        const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(halves, _mm256_set1_epi32(0x8000)), 16);
+        return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
+    }
+    // The lower (0) or upper (1) half of each lane, an f16.
+    static Vec numbers(const uint8_t *step, int half) {
+        const __m256i low = eight_words(step), high = eight_words(step + 32);
+        if (half == 0) return {widened(low), widened(high)};
+        return {widened(_mm256_srli_epi32(low, 16)), widened(_mm256_srli_epi32(high, 16))};
+    }
+};
+
 // 16 registers hold the sums of four tokens and one panel.
 constexpr int kMostTokens = 4;
 constexpr int kMostTokensOfMany = 4;

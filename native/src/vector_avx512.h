@@ -80,6 +80,26 @@ struct Int8Steps {
     }
 };
 
+// One step of int4 weights: eight products per lane, exact.
+struct Int4Steps {
+    struct Weights {
+        __m512i low, high;
+    };
+    static Weights read(const uint8_t *step) {
+        const __m512i pairs = _mm512_loadu_si512(step), lower = _mm512_set1_epi8(15);
+        return {_mm512_and_si512(pairs, lower), _mm512_and_si512(_mm512_srli_epi32(pairs, 4), lower)};
+    }
+    static Int8Steps::Sums sum(Int8Steps::Sums sums, const Weights &weights, const uint32_t *words) {
+        return Int8Steps::sum(Int8Steps::sum(sums, weights.low, words), weights.high, words + 1);
+    }
+    // The lower (0) or upper (1) half of each lane, an f16.
+    static Vec numbers(const uint8_t *step, int half) {
+        const __m512i pairs = _mm512_loadu_si512(step);
+        const __m512i halves = half == 0 ? pairs : _mm512_srli_epi32(pairs, 16);
+        return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves))};
+    }
+};
+
 // Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,
 // but up to 16 tokens it reads weights once.
 constexpr int kMostTokens = 16;

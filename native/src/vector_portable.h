@@ -171,6 +171,36 @@ struct Int8Steps {
     }
 };
 
+// One step of int4 weights: eight products per lane, exact.
+struct Int4Steps {
+    struct Weights {
+        Int8Steps::Weights low, high;
+    };
+    static Weights read(const uint8_t *step) {
+        Weights weights;
+        for (int i = 0; i < 64; ++i) {
+            weights.low.values[i] = step[i] & 15;
+            weights.high.values[i] = step[i] >> 4;
+        }
+        return weights;
+    }
+    static Int8Steps::Sums sum(const Int8Steps::Sums &sums, const Weights &weights, const uint32_t *words) {
+        return Int8Steps::sum(Int8Steps::sum(sums, weights.low, words), weights.high, words + 1);
+    }
+    // The lower (0) or upper (1) half of each lane, an f16. The exponent is moved by a product, which gets small numbers
+    // right too.
+    static Vec numbers(const uint8_t *step, int half) {
+        const uint32_t *pairs = reinterpret_cast<const uint32_t *>(step);
+        Vec a;
+        PARADRAFT_LANES {
+            const uint32_t bits = half == 0 ? pairs[i] : pairs[i] >> 16;
+            const float size = float_of((bits & 0x7fffu) << 13) * 0x1p112f;
+            a.lanes[i] = float_of(bits_of(size) | (bits & 0x8000u) << 16);
+        }
+        return a;
+    }
+};
+
 constexpr int kMostTokens = 2;
 constexpr int kMostTokensOfMany = 2;
 constexpr int panels_at_once(int) { return 1; }

@@ -151,7 +151,7 @@ std::vector<float> run(const Model &model, int32_t instruction_set, int32_t thre
 
 int main() {
     int differing = 0;
-    for (int32_t kind : {PARADRAFT_F32, PARADRAFT_BF16, PARADRAFT_INT8}) {
+    for (int32_t kind : {PARADRAFT_F32, PARADRAFT_BF16, PARADRAFT_INT8, PARADRAFT_INT4}) {
         const Model model(kind);
         for (int32_t set : {PARADRAFT_PORTABLE, PARADRAFT_AVX2, PARADRAFT_AVX512}) {
             if (paradraft_has(set) == 0) continue;

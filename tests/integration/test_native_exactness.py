@@ -71,7 +71,7 @@ def plain(folder: Path, temperature: float, dtype: str) -> list[Answer]:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 2.0])
-@pytest.mark.parametrize("dtype", ["bf16", "fp32", "int8"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32", "int8", "int4"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_no_drafter_changes_a_token(folder: Path, drafter: str, dtype: str, temperature: float) -> None:
     assert answers(folder, temperature, dtype=dtype, **DRAFTERS[drafter]) == plain(folder, temperature, dtype)
@@ -116,7 +116,7 @@ def test_the_start_up_line_names_the_core(folder: Path) -> None:
 
 def test_the_start_up_line_says_why_torch_runs_a_model_that_was_left_to_us(folder: Path) -> None:
     with LLM(str(folder), dtype="fp16", **{**OPTIONS, "runner": "auto"}) as llm:
-        assert llm.summary().endswith("Not native: it computes in fp32, bf16, int8, and dtype is fp16.")
+        assert llm.summary().endswith("Not native: it computes in fp32, bf16, int8, int4, and dtype is fp16.")
     with LLM(str(folder), dtype="fp16", **{**OPTIONS, "runner": "torch"}) as llm:
         assert "Not native" not in llm.summary()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from paradraft.core.errors import ConfigError
 
-DTYPES = ("auto", "fp32", "bf16", "fp16", "int8")
+DTYPES = ("auto", "fp32", "bf16", "fp16", "int8", "int4")
 DEVICES = ("auto", "cpu", "cuda")
 RUNNERS = ("auto", "native", "torch")
 VOCABULARIES = ("same", "mapped")

@@ -23,7 +23,7 @@ class TransformersPeer:
     """Generates with `transformers` alone. Greedy only; several prompts are padded on the left to one batch."""
 
     def __init__(self, folder: Path, *, dtype: str, device: str = "cpu") -> None:
-        """Load a folder of config and safetensors weights; remote code stays off. Raises ConfigError for int8."""
+        """Load a folder of config and safetensors weights; remote code stays off. Raises ConfigError for int8, int4."""
         if dtype not in _DTYPES:
             raise ConfigError(
                 f"transformers does not compute in {dtype} here.", remedy="Compare with it in bf16 or fp32."

@@ -14,7 +14,7 @@ RUNNERS = (AUTO, NATIVE, TORCH)
 class Running:
     """What computes a model's passes, and in which numbers."""
 
-    dtype: str = AUTO  # auto, fp32, bf16, fp16 or int8
+    dtype: str = AUTO  # auto, fp32, bf16, fp16, int8 or int4
     device: str = AUTO  # auto, cpu or cuda
     runner: str = AUTO  # auto, native or torch
     threads: int | None = None  # of a native pass; None: one per core
@@ -24,7 +24,7 @@ class Running:
 class Build:
     """The same, settled, and the size of the cache."""
 
-    dtype: str  # fp32, bf16, fp16 or int8
+    dtype: str  # fp32, bf16, fp16, int8 or int4
     device: str  # cpu or cuda
     num_pages: int
     page_size: int

@@ -10,13 +10,13 @@ from paradraft.models.decoder_config import why_unsupported
 from paradraft.models.packed_parts import KINDS
 from paradraft.native.library import load_library
 
-_NATIVE_ONLY = frozenset({"int8"})
+_NATIVE_ONLY = frozenset({"int8", "int4"})
 
 
 def why_not_native(runner: str, config: Mapping[str, object], *, name: str, dtype: str, device: str) -> str | None:
     """Return why torch is to run a model and not the native core, None if the native core is.
 
-    runner is one of RUNNERS, dtype fp32, bf16, fp16 or int8, device cpu or cuda. Raises ConfigError if the native
+    runner is one of RUNNERS, dtype fp32, bf16, fp16, int8 or int4, device cpu or cuda. Raises ConfigError if the native
     core was asked for and cannot, by its name or by a dtype that it alone has.
     """
     if runner not in RUNNERS:

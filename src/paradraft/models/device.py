@@ -17,7 +17,7 @@ def choose_device(name: str) -> torch.device:
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     """Return the number format for auto, fp32, bf16 or fp16; auto takes bf16 where the device computes in it.
 
-    Networks beside a target in int8 compute in bf16.
+    Networks beside a target in int8 or int4 compute in bf16.
     """
     return DTYPES.get(dtype_for(name, device.type), torch.bfloat16)
 

@@ -12,7 +12,10 @@ from paradraft.native.packed_file import Part
 from paradraft.native.packing import packed_bytes
 
 # Kinds of packed matrices by the name of the number format.
-KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "int8"})
+KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "int8", "int4": "int4"})
+# A head in int4 would cost more than all layers in it: it has the last word on every token, and as a tied embedding the
+# first one too.
+_HEAD_KINDS: Mapping[str, str] = MappingProxyType({**KINDS, "int4": "int8"})
 VECTOR = "vector"  # fp32
 ROWS_FP32, ROWS_BF16 = "rows of float32", "rows of bfloat16"  # a matrix row by row, as an embedding of its own lies
 _PLAIN_BYTES = MappingProxyType({VECTOR: 4, ROWS_FP32: 4, ROWS_BF16: 2})
@@ -44,7 +47,7 @@ def decoder_parts(config: DecoderConfig, dtype: str) -> dict[str, Part]:
     for number in range(config.num_layers):
         planner.add_layer(number)
     planner.add_vector("final_norm", FINAL_NORM)
-    planner.add_matrix("head", (EMBEDDING if config.is_tied else HEAD,))
+    planner.add("head", (EMBEDDING if config.is_tied else HEAD,), _HEAD_KINDS[dtype])
     if not config.is_tied:
         planner.add("embedding", (EMBEDDING,), ROWS_FP32 if dtype == "fp32" else ROWS_BF16)
     return planner.parts

@@ -7,7 +7,7 @@ from pathlib import Path
 from paradraft.core.errors import ConfigError
 
 DEVICE_NAMES = ("cpu", "cuda")
-DTYPE_NAMES = ("fp32", "bf16", "fp16", "int8")
+DTYPE_NAMES = ("fp32", "bf16", "fp16", "int8", "int4")
 _GPU_NODES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # how Linux and WSL show a driver
 _CPU_FACTS = Path("/proc/cpuinfo")
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
@@ -25,7 +25,7 @@ def device_for(name: str) -> str:
 
 
 def dtype_for(name: str, device: str) -> str:
-    """Return fp32, bf16, fp16 or int8 for one of them or auto, which takes bf16 where the device computes in it."""
+    """Return one of DTYPE_NAMES for itself, or for auto, which takes bf16 where the device computes in it."""
     if name == "auto":
         return "bf16" if device == "cuda" or cpu_has_bf16() else "fp32"
     if name not in DTYPE_NAMES:

@@ -21,7 +21,9 @@ from paradraft.native.scores import ArrayScores
 
 NO_NEEDS = Needs(sources=())
 # What each number format means for the cache.
-CACHE_KINDS: Mapping[str, str] = MappingProxyType({"fp32": "float32", "bf16": "bfloat16", "int8": "bfloat16"})
+CACHE_KINDS: Mapping[str, str] = MappingProxyType(
+    {"fp32": "float32", "bf16": "bfloat16", "int8": "bfloat16", "int4": "bfloat16"}
+)
 _CACHE_BYTES: Mapping[str, int] = MappingProxyType({"float32": 4, "bfloat16": 2})
 
 

@@ -22,7 +22,7 @@ def choose(runner: str, *, dtype: str = "bf16", device: str = "cpu", **changes: 
     return why_not_native(runner, tiny_config("llama", changes), name="tiny", dtype=dtype, device=device)
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp32", "int8"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32", "int8", "int4"])
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "smollm3"])
 def test_every_family_of_the_decoder_can_run_on_the_native_core(family: str, dtype: str) -> None:
     assert why_not_native("native", tiny_config(family), name="tiny", dtype=dtype, device="cpu") is None
@@ -54,7 +54,7 @@ def test_torch_is_taken_where_it_is_asked_for() -> None:
     ("changes", "reason"),
     [
         ({"device": "cuda"}, "device is cuda"),
-        ({"dtype": "fp16"}, "computes in fp32, bf16, int8, and dtype is fp16"),
+        ({"dtype": "fp16"}, "computes in fp32, bf16, int8, int4, and dtype is fp16"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu', not silu"),
         ({"model_type": "mixtral"}, "model_type 'mixtral' is not one of"),
     ],

@@ -119,7 +119,7 @@ def assert_same(one: ModelWeights, other: ModelWeights) -> None:
         assert np.array_equal(ours.inner_norm, theirs.inner_norm)
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8", "int4"])
 @pytest.mark.parametrize("family", [QWEN2, QWEN3])
 def test_a_second_start_reads_no_tensor_and_gives_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, family: dict[str, object]
@@ -137,6 +137,11 @@ def test_a_second_start_reads_no_tensor_and_gives_the_same_bits(
     assert model.reads
     assert_same(second.weights, first.weights)
     assert_same(second.weights, third.weights)
+
+
+def test_the_head_of_an_int4_model_stays_in_int8(model: Model):
+    weights = model.load("int4").weights
+    assert (weights.head.kind, weights.layers[0].up.kind) == ("int8", "int4")
 
 
 def test_matrices_lie_at_pages_and_cannot_be_written_to(model: Model):

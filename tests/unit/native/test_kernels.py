@@ -16,7 +16,7 @@ from support.native_passes import INSTRUCTION_SETS, KINDS
 pytestmark = needs_native
 SHAPES = [(1, 1), (16, 2), (17, 3), (33, 48), (48, 127), (100, 129), (64, 576), (35, 1537)]
 TOKENS = (1, 2, 3, 4, 5, 12, 14, 15, 16, 17, 31, 100)
-INT8_GROUP = 64
+GROUPS = {"int8": 64, "int4": 32}  # inputs that share a scale of activations
 
 
 def matrix(kind: str, outputs: int, inputs: int, seed: int = 0) -> tuple[PackedMatrix, DoubleArray]:
@@ -42,14 +42,15 @@ def rounded_to_bf16(values: FloatArray) -> FloatArray:
 
 
 def allowed_error(kind: str, inputs: FloatArray, rows: DoubleArray) -> DoubleArray:
-    """What a product may differ from float64 by, [T, O]: fp32 sums, and half a step of int8 for each activation."""
+    """What a product may differ from float64 by, [T, O]: fp32 sums, and half a step of each activation."""
     sums = 1e-5 * np.abs(inputs).astype(np.float64) @ np.abs(rows).T + 1e-6
-    if kind != "int8":
+    if kind not in GROUPS:
         return sums
+    group = GROUPS[kind]
     steps = np.zeros(inputs.shape)
-    for first in range(0, inputs.shape[1], INT8_GROUP):
-        part = np.abs(inputs[:, first : first + INT8_GROUP])
-        steps[:, first : first + INT8_GROUP] = part.max(axis=1, keepdims=True) / 127
+    for first in range(0, inputs.shape[1], group):
+        part = np.abs(inputs[:, first : first + group])
+        steps[:, first : first + group] = part.max(axis=1, keepdims=True) / 127
     return sums + 0.501 * steps @ np.abs(rows).T
 
 
@@ -76,7 +77,7 @@ def test_a_token_has_the_same_product_in_every_company(instruction_set: str, kin
         assert np.array_equal(together.view(np.uint32), alone[-tokens:].view(np.uint32))
 
 
-@pytest.mark.parametrize("kind", ["float32", "int8"])
+@pytest.mark.parametrize("kind", ["float32", "int8", "int4"])
 def test_instruction_sets_with_fused_sums_agree_to_the_bit(kind: str):
     """bf16 products are fused in pairs by AVX512 only; the others are the same sums everywhere."""
     if "avx512" not in INSTRUCTION_SETS:
@@ -87,12 +88,15 @@ def test_instruction_sets_with_fused_sums_agree_to_the_bit(kind: str):
     assert np.array_equal(narrow.view(np.uint32), wide.view(np.uint32))
 
 
-@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
-def test_the_largest_int8_sums_do_not_saturate(instruction_set: str):
-    packed = pack("int8", [np.full((16, 1024), 2.0, dtype=np.float32)])
+@pytest.mark.parametrize(("instruction_set", "kind"), list(product(INSTRUCTION_SETS, GROUPS)))
+def test_the_largest_whole_sums_do_not_saturate(instruction_set: str, kind: str):
+    values = np.full((16, 1024), 2.0, dtype=np.float32)
+    values[:, ::32] = 0.0 if kind == "int4" else 2.0  # so that the others are the most that a group holds
+    packed = pack(kind, [values])
+    expected = sum(packed.row(0).tolist())
     for sign in (1.0, -1.0):
         found = multiply(packed, np.full((3, 1024), sign, dtype=np.float32), instruction_set=instruction_set)
-        np.testing.assert_allclose(found, sign * 2048, rtol=1e-6)
+        np.testing.assert_allclose(found, sign * expected, rtol=1e-5)
 
 
 def test_an_instruction_set_that_is_not_there_is_refused_by_name():

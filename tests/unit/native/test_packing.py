@@ -42,6 +42,28 @@ def test_int8_rows_are_within_half_a_step(shape: tuple[int, int]):
         assert (np.abs(packed.row(row) - given) <= 0.5001 * np.abs(given).max() / 127).all()
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (17, 5), (50, 131), (16, 64), (3, 33)])
+def test_int4_rows_are_within_half_a_step_of_their_group(shape: tuple[int, int]):
+    matrix = values(*shape) + 0.5
+    matrix[0] = -0.75  # all alike
+    packed = pack("int4", [matrix])
+    assert packed.data.nbytes == packed_bytes("int4", *shape)
+    assert np.array_equal(packed.row(0), matrix[0])
+    for row, given in enumerate(matrix):
+        for first in range(0, shape[1], 32):
+            group = given[first : first + 32]
+            allowed = 0.5 * np.ptp(group) / 15 + 2.0**-10 * np.abs(group).max()  # half a step; the ends rounded to f16
+            assert (np.abs(packed.row(row)[first : first + 32] - group) <= allowed).all()
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**-14, 0.0078125, 0.75, 300.0])
+def test_int4_holds_sixteen_even_steps_exactly(scale: float):
+    """As the four-bit blocks of GGUF files with a least value have them, tiny ones included."""
+    levels = np.random.default_rng(0).permutation(np.arange(32) % 16)
+    matrix = np.array([scale * (levels - 5)], dtype=np.float32)
+    assert np.array_equal(pack("int4", [matrix]).row(0), matrix[0])
+
+
 def test_rounding_to_bfloat16_takes_ties_to_even():
     ties = np.array([[1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 1 + 2**-8 + 2**-20]], dtype=np.float32)
     assert pack("bfloat16", [ties]).row(0).tolist() == [1.0, 1 + 2**-6, -1.0, 1 + 2**-7]
@@ -80,13 +102,19 @@ def test_memory_that_does_not_fit_is_refused():
         pack("float32", [values(16, 4)], into=aligned_bytes(size + 4)[4:])
 
 
-@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8", "int4"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite_are_refused_by_row(kind: str, bad: float):
     matrix = values(20, 6)
     matrix[17, 3] = bad
     with pytest.raises(ProtocolError, match="Row 17"):
         pack(kind, [matrix])
+
+
+def test_what_the_least_values_of_int4_cannot_hold_is_refused():
+    assert np.isfinite(pack("int4", [np.array([[65504.0, -65504.0]], dtype=np.float32)]).row(0)).all()
+    with pytest.raises(ProtocolError, match="not finite"):
+        pack("int4", [np.array([[-65536.0, 0.0]], dtype=np.float32)])
 
 
 def test_what_bfloat16_would_round_to_infinity_is_refused():

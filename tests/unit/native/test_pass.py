@@ -20,6 +20,7 @@ from paradraft.models.layout import PassLayout, RowSpan, additive
 from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.models.visibility import RowTokens, visible_keys
 from paradraft.native.executor import Executor
+from paradraft.native.packing import pack
 from paradraft.native.records import ModelWeights, PassInput, PassOutput
 from support.native import needs_native
 from support.native_passes import INSTRUCTION_SETS, ODD, Row, native_weights, pass_input, tiny_weights
@@ -38,13 +39,24 @@ def configuration(name: str) -> dict[str, object]:
     return tiny_config(name if name in FAMILIES else "llama", CHANGES.get(name))
 
 
+def tensors_of(name: str, kind: str) -> dict[str, torch.Tensor]:
+    """Random weights; for int4, whose steps are too coarse for them, those that it makes of them."""
+    tensors = tiny_tensors(configuration(name), seed=3)
+    return {key: held_by_int4(tensor) if kind == "int4" else tensor for key, tensor in tensors.items()}
+
+
+def held_by_int4(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.ndim != 2:
+        return tensor
+    packed = pack("int4", [tensor.numpy()])
+    return torch.from_numpy(np.stack([packed.row(row) for row in range(packed.outputs)]))
+
+
 @cache
-def reference(name: str) -> PassResult:
+def reference(name: str, kind: str) -> PassResult:
     """What the torch decoder makes of the tokens in float64, the branches as nodes behind the prompt."""
     config = read_decoder_config(configuration(name))
-    decoder = build_decoder(
-        config, tiny_tensors(configuration(name), seed=3), dtype=torch.float64, device=torch.device("cpu")
-    )
+    decoder = build_decoder(config, tensors_of(name, kind), dtype=torch.float64, device=torch.device("cpu"))
     shape = KvShape(
         num_layers=config.num_layers, num_heads=config.num_key_heads, key_dim=config.head_dim, value_dim=config.head_dim
     )
@@ -100,16 +112,17 @@ def distance(found: np.ndarray, exact: torch.Tensor) -> float:
     return float(np.abs(found - values).max() / np.abs(values).max())
 
 
-# fp32 sums; weights, activations and cache in bf16; int8 weights and activations, whose steps are 1/254 of the largest
-ALLOWED = {"float32": 1e-5, "bfloat16": 2e-2, "int8": 8e-2}
+# fp32 sums; weights, activations and cache in bf16; int8 weights and activations, whose steps are 1/254 of the largest,
+# and the latter beside int4 weights
+ALLOWED = {"float32": 1e-5, "bfloat16": 2e-2, "int8": 8e-2, "int4": 8e-2}
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, "yarn"])
 @pytest.mark.parametrize(("instruction_set", "kind"), list(product(INSTRUCTION_SETS, ALLOWED)))
 def test_a_pass_is_that_of_the_torch_decoder(name: str, instruction_set: str, kind: str):
     config = configuration(name)
-    weights = native_weights(config, tiny_tensors(config, seed=3), kind)
-    exact, layers = reference(name), range(len(weights.layers))
+    weights = native_weights(config, tensors_of(name, kind), kind)
+    exact, layers = reference(name, "int4" if kind == "int4" else ""), range(len(weights.layers))
     given = pass_input([Row(TOKENS, range(50), parents=PARENTS)], hidden=[-1, *layers], entropy=layers)
     cache_kind = "float32" if kind == "float32" else "bfloat16"
     found = run(weights, given, cache_kind=cache_kind, instruction_set=instruction_set)

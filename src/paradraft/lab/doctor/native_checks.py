@@ -20,5 +20,6 @@ def check_native(facts: Facts) -> Iterator[Finding]:
         return
     fastest = native.instruction_sets[-1]
     yield ok(
-        "native", f"the native core runs passes on the processor in bf16, fp32 and int8, with {fastest} instructions"
+        "native",
+        f"the native core runs passes on the processor in bf16, fp32, int8 and int4, with {fastest} instructions",
     )
