@@ -7,15 +7,17 @@ two tokens that are as likely, the one with the larger G is chosen (Daliri et al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from paradraft.core.arrays import DoubleArray, IntArray, ints
 from paradraft.core.records import Batch, RowSampling
-from paradraft.verify.noise import GumbelNoise, GumbelsAt
+from paradraft.verify.noise import GumbelNoise, gumbels_of
 
+MAX_POSITIONS = 4096  # whose noise is remembered
 _LARGEST = 30.0  # of a Gumbel variable that is put to use; chance e**-30
 _FEW = 12  # tokens, above which arrays are quicker
 
@@ -55,9 +57,15 @@ class Coupling:
 class PositionNoise:
     """The Gumbel variables of one position, remembered: in a tree many nodes share it, and so do rounds."""
 
-    def __init__(self, gumbels: GumbelsAt) -> None:
-        self._gumbels = gumbels
+    def __init__(self, seed: int, choice: int, position: int) -> None:
+        self._place = (seed, choice, position)
+        self.gumbels = GumbelNoise(seed, choice).at(position)
         self._known: dict[int, float] = {}
+
+    def ahead(self, count: int) -> list[PositionNoise]:
+        """Return the noise of this position and of those behind it, `count` in all."""
+        seed, choice, position = self._place
+        return [self, *[_noise_at(seed, choice, position + step) for step in range(1, count)]]
 
     def of(self, tokens: Iterable[int]) -> dict[int, float]:
         """Return token -> G for these tokens, and perhaps for others."""
@@ -65,17 +73,28 @@ class PositionNoise:
         missing = [token for token in tokens if token not in known]
         if missing:
             few = len(missing) <= _FEW
-            found = self._gumbels.of_few(missing) if few else self._gumbels.of(ints(missing)).tolist()
+            found = self.gumbels.of_few(missing) if few else self.gumbels.of(ints(missing)).tolist()
             known.update(zip(missing, found, strict=True))
         return known
 
-    def best(self, tokens: IntArray, log_shares: DoubleArray, count: int) -> IntArray:
-        """Return the places of the `count` tokens that are first in a race of these shares, both [n], in any order."""
-        gumbel = self._gumbels.of(tokens)
-        keys = log_shares + gumbel
-        places = np.argpartition(keys, -count)[-count:] if len(keys) > count else np.arange(len(keys))
-        self._known.update(zip(tokens[places].tolist(), gumbel[places].tolist(), strict=True))
-        return ints(places)
+    def learn(self, tokens: Sequence[int], gumbel: Sequence[float]) -> None:
+        """Remember the variables of these tokens, which somebody has computed."""
+        self._known.update(zip(tokens, gumbel, strict=True))
+
+
+def races(
+    noises: Sequence[PositionNoise], tokens: IntArray, log_shares: DoubleArray, count: int
+) -> npt.NDArray[np.intp]:
+    """Return the places of the `count` tokens that are first in a race of these shares, both [n], at each position.
+
+    [len(noises), count at most], in any order. Several positions at once take little longer than one.
+    """
+    gumbel = gumbels_of([noise.gumbels for noise in noises], tokens)
+    places = np.argpartition(log_shares + gumbel, -min(count, len(tokens)), axis=1)[:, -count:]
+    first, heard = tokens[places].tolist(), np.take_along_axis(gumbel, places, axis=1).tolist()
+    for noise, named, values in zip(noises, first, heard, strict=True):
+        noise.learn(named, values)
+    return places
 
 
 def coupling_of(batch: Batch, index: int) -> Coupling | None:
@@ -84,7 +103,7 @@ def coupling_of(batch: Batch, index: int) -> Coupling | None:
     return None if sampling.params.is_greedy else Coupling(sampling, len(batch.history[index]))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MAX_POSITIONS)
 def _noise_at(seed: int, choice: int, position: int) -> PositionNoise:
     """Return the noise of a position; a function of its key alone, so whoever asks again may have the same one."""
-    return PositionNoise(GumbelNoise(seed, choice).at(position))
+    return PositionNoise(seed, choice, position)

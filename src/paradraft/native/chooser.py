@@ -12,6 +12,7 @@ from paradraft.core.errors import ModelError, ProtocolError
 from paradraft.core.largest import largest
 from paradraft.core.records import RowSampling
 from paradraft.native.library import check, load_library
+from paradraft.native.records import address
 from paradraft.native.structs import ErrorStruct, SamplingStruct
 
 
@@ -35,9 +36,9 @@ class NativeChooser:
             params.temperature, params.top_p, params.min_p, params.top_k, sampling.seed, sampling.choice
         )
         token, error = ctypes.c_int32(), ErrorStruct()
-        address = logits_address(logits)
+        place = logits_address(logits)
         code = self._functions.paradraft_choose(
-            address, len(logits), byref(given), position, self._instruction_set, byref(token), byref(error)
+            place, len(logits), byref(given), position, self._instruction_set, byref(token), byref(error)
         )
         if code:
             check(code, error)
@@ -55,8 +56,8 @@ class NativeChooser:
             len(logits),
             kept,
             self._instruction_set,
-            ids.ctypes.data,
-            values.ctypes.data,
+            address(ids),
+            address(values),
             byref(is_done),
             byref(error),
         )
@@ -80,4 +81,4 @@ def logits_address(logits: FloatArray) -> int:
             f"An array of shape {list(logits.shape)} in {logits.dtype.name} stands where logits belong.",
             remedy="Give one contiguous float32 row.",
         )
-    return logits.ctypes.data
+    return address(logits)

@@ -66,7 +66,7 @@ class Executor:
         arguments = (ctypes.byref(part) for part in (struct, results, error))
         check(self._functions.paradraft_engine_run(engine, *arguments), error)
         best = np.empty(len(logits), dtype=np.int32)
-        check(self._functions.paradraft_engine_best(engine, len(best), best.ctypes.data, ctypes.byref(error)), error)
+        check(self._functions.paradraft_engine_best(engine, len(best), address(best), ctypes.byref(error)), error)
         return PassOutput(
             logits=logits,
             best=best,

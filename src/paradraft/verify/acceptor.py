@@ -148,7 +148,7 @@ def _origin(tree: RowTree, walk: Walk) -> int:
 
 def _check_shapes(batch: Batch, proposal: Proposal, scores: Scores) -> None:
     expected = starts_of(batch.num_scored + proposal.num_nodes)
-    if len(expected) != batch.num_rows + 1 or not np.array_equal(expected, scores.starts):
+    if len(expected) != batch.num_rows + 1 or expected.tolist() != scores.starts.tolist():
         raise ProtocolError(
             f"Scores start at {list(scores.starts)}, but batch and proposal ask for {list(expected)}.",
             remedy="Score the last num_scored pending tokens of each row, then its nodes.",

@@ -86,16 +86,23 @@ class GumbelsAt:
     """The Gumbel variables of one key, by id."""
 
     def __init__(self, key: int) -> None:
-        self._key = key
+        self.key = key
 
     def of(self, ids: IntArray) -> DoubleArray:
         """Return the variable of each id, [len(ids)]."""
-        noise: DoubleArray = -np.log(_exponentials(self._key, ids))
+        noise: DoubleArray = -np.log(_exponentials(self.key, ids))
         return noise
 
     def of_few(self, ids: Sequence[int]) -> list[float]:
         """Return the same up to rounding; quicker for up to about a dozen ids."""
-        return [-math.log(-math.log(_uniform(self._key, token))) for token in ids]
+        return [-math.log(-math.log(_uniform(self.key, token))) for token in ids]
+
+
+def gumbels_of(noises: Sequence[GumbelsAt], ids: IntArray) -> DoubleArray:
+    """Return the variables of several keys at once, [len(noises), len(ids)]."""
+    keys = np.array([noise.key for noise in noises], dtype=np.uint64)
+    noise: DoubleArray = -np.log(_exponentials(keys[:, None], ids))
+    return noise
 
 
 def _long_race(key: int, weights: DoubleArray, ids: IntArray | None, total: float) -> int:
@@ -139,11 +146,14 @@ def _uniform(key: int, counter: int) -> float:
     return ((_mix((key + counter * _STEP) & _MASK) >> 12) + 0.5) * 2.0**-52
 
 
-def _exponentials(key: int, ids: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> DoubleArray:
-    """Return the exponential variable of each id, [len(ids)], all above 0: -log of _uniform(key, id)."""
+def _exponentials(key: int | npt.NDArray[np.uint64], ids: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> DoubleArray:
+    """Return the exponential variable of each id, all above 0: -log of _uniform(key, id).
+
+    [len(ids)], with several keys [K, 1] a row for each.
+    """
     state = ids.astype(np.uint64)
     state *= np.uint64(_STEP)
-    state += np.uint64(key)
+    state = state + np.asarray(key, dtype=np.uint64)
     state ^= state >> np.uint64(30)
     state *= np.uint64(_FIRST)
     state ^= state >> np.uint64(27)

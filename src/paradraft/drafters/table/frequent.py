@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paradraft.core.arrays import DoubleArray, IntArray, ints
-from paradraft.drafters.coupling import PositionNoise
+from paradraft.drafters.coupling import MAX_POSITIONS, PositionNoise, races
 from paradraft.drafters.table.layout import FACTORS, MARK_BITS, Order
 
 NUM_TOKENS = 512  # looked at; twice as many find nothing more in what is left of a table of 281 thousand tokens
 NUM_WINNERS = 8
-_MAX_KNOWN = 1024  # positions
+_AHEAD = 16  # positions looked at together: the row comes to them soon
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,14 +29,15 @@ class Frequent:
 
     def winners(self, noise: PositionNoise) -> dict[int, float]:
         """Return those that the target would choose first if its law were this one, with their shares."""
-        found = self._known.get(noise)
-        if found is None:
-            if len(self._known) >= _MAX_KNOWN:
+        if noise not in self._known:
+            if len(self._known) >= MAX_POSITIONS:
                 self._known.clear()
-            best = noise.best(self.ids, self.log_shares, NUM_WINNERS)
-            shares = np.exp(self.log_shares[best]).tolist()
-            found = self._known[noise] = dict(zip(self.ids[best].tolist(), shares, strict=True))
-        return found
+            ahead = noise.ahead(_AHEAD)
+            first = races(ahead, self.ids, self.log_shares, NUM_WINNERS)
+            shares = np.exp(self.log_shares[first]).tolist()
+            for place, named, chances in zip(ahead, self.ids[first].tolist(), shares, strict=True):
+                self._known[place] = dict(zip(named, chances, strict=True))
+        return self._known[noise]
 
 
 def frequent_tokens(order: Order, vocab_size: int) -> Frequent:

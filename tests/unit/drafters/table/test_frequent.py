@@ -50,6 +50,18 @@ def test_winners_are_the_first_in_the_targets_race() -> None:
         assert list(found.values()) == pytest.approx([shares[token] for token in found])
 
 
+def test_winners_are_the_same_whether_a_position_is_looked_at_alone_or_ahead() -> None:
+    ids, shares = ints(range(40)), np.arange(1.0, 41.0) / 820.0
+    ahead, alone = Frequent(ids, np.log(shares)), Frequent(ids, np.log(shares))
+    ahead.winners(coupling(3).at(0))
+    for depth in range(1, 40):
+        noise = coupling(3).at(depth)
+        found = ahead.winners(noise)
+        expected = GumbelNoise(3, 2).gumbel(ints(list(found)), position=9 + depth)
+        assert found == alone.winners(coupling(3, 9 + depth).at(0))
+        assert list(map(noise.of(found).get, found)) == pytest.approx(expected.tolist())
+
+
 def test_noise_of_a_position_is_the_targets_however_it_is_asked_for() -> None:
     expected = GumbelNoise(7, 2).gumbel(ints([5, 6, 7]), position=12)
     noise = coupling(7)
