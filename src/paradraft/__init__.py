@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paradraft.core.version import __version__
+
 if TYPE_CHECKING:
     from paradraft.app.llm import LLM
     from paradraft.core.sampling import SamplingParams
 
 __all__ = ["LLM", "SamplingParams", "__version__"]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

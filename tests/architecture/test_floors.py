@@ -19,8 +19,12 @@ FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in room
 # The same inside nets: what a network is, its modules and its layouts, the folder it lies in, what serves it.
 NETS = ({"config", "vocabulary"}, {"shapes"}, {"networks", "formats"}, {"folder"}, {"serving"})
 NETS_FLOOR_OF = {part: number for number, parts in enumerate(NETS) for part in parts}
-# The top of the package hands out public names on first use.
-TOP = {"paradraft.app.llm.LLM", "paradraft.core.sampling.SamplingParams"}
+# The top of the package hands out public names, the large ones on first use.
+TOP = {
+    "paradraft.app.llm.LLM",
+    "paradraft.core.sampling.SamplingParams",
+    "paradraft.core.version.__version__",
+}
 
 
 def rooms_of(module: Module) -> set[str]:

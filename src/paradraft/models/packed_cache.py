@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from paradraft import __version__
 from paradraft.core.errors import ModelError
+from paradraft.core.version import __version__
 from paradraft.hub.cache import make_folder, write_error
 from paradraft.hub.digests import file_digest, remember
 from paradraft.hub.locks import exclusive
