@@ -26,7 +26,7 @@ constexpr int64_t kHead = 256;  // HEAD of noise.py: ids that race one by one
 constexpr double kSlack = 0x1p-16;
 constexpr double kNear = 1e-5;      // exponents that differ by more keep their order as f32 weights
 constexpr double kHopeless = -60.0; // exponents below cannot win: the peak's speed is above 1/37, theirs below 1e-10
-constexpr double kLeastMinP = 1e-30;  // weights down here have lost their precision
+constexpr double kLeastMinP = 1e-25;  // weights down here are hopeless
 
 constexpr uint64_t kStep = 0x9E3779B97F4A7C15u, kFirst = 0xBF58476D1CE4E5B9u, kSecond = 0x94D049BB133111EBu;
 constexpr uint64_t kTailRace = uint64_t{1} << 40;
@@ -102,7 +102,7 @@ class Draw {
     Draw(const float *logits, int64_t size, const paradraft_sampling &sampling, const SelectionTable &kernels)
         : logits_(logits),
           size_(size),
-          head_size_(std::min(size, kHead)),
+          head_size_(std::min({size, kHead, sampling.top_k > 0 ? sampling.top_k : kHead})),
           sampling_(sampling),
           kernels_(kernels),
           temperature_(std::max(static_cast<float>(sampling.temperature), kColdest)),
