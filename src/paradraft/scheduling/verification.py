@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from paradraft.core.arrays import IntArray, ints, starts_of
 from paradraft.core.ports import Drafter, Scores
@@ -24,6 +26,8 @@ from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.scheduling.calibration import OnlineCalibration
 from paradraft.scheduling.costs import PassCosts
 from paradraft.scheduling.survival import survival_of
+
+Number = TypeVar("Number", bound=np.generic)
 
 PROBE_EVERY = 32  # steps after which everything is verified once, so that refused confidences are checked too
 SMOOTHING = 0.2  # weight of a step in the price that sampled drafts are cut by
@@ -48,7 +52,8 @@ class VerificationBudget:
             return proposal
         chances = survival_of(proposal, self.calibration.temperatures)
         order = self._order(proposal, chances)
-        rates = _rates(int(np.count_nonzero(batch.num_scored)), [chances[node] for node in order], seconds)
+        num_answers = sum(count > 0 for count in batch.num_scored.tolist())
+        rates = _rates(num_answers, [chances[node] for node in order], seconds)
         kept = self._kept(proposal, chances, order, rates)
         self._learn_price(max(rates), seconds)
         if len(kept) == len(chances) or self._is_probe():
@@ -105,18 +110,23 @@ def cut(proposal: Proposal, kept: Sequence[int]) -> Proposal:
         new_parents.append(-1 if parent < 0 else places[starts[row] + parent])
         places[node] = counts[row]
         counts[row] += 1
-    index = np.array(kept, dtype=np.intp)
-    laws = proposal.laws
+    laws, confidence = proposal.laws, proposal.confidence
     return replace(
         proposal,
         starts=starts_of(counts),
-        tokens=proposal.tokens[index],
+        tokens=_chosen(proposal.tokens, kept),
         parents=ints(new_parents),
-        depths=proposal.depths[index],
-        sources=proposal.sources[index],
-        laws=None if laws is None else replace(laws, of=laws.of[index]),
-        confidence=None if proposal.confidence is None else proposal.confidence[index],
+        depths=_chosen(proposal.depths, kept),
+        sources=_chosen(proposal.sources, kept),
+        laws=None if laws is None else replace(laws, of=_chosen(laws.of, kept)),
+        confidence=None if confidence is None else _chosen(confidence, kept),
     )
+
+
+def _chosen(values: npt.NDArray[Number], kept: Sequence[int]) -> npt.NDArray[Number]:
+    """Return some of the values. As a list, because every step makes arrays of lists and none but this indexes."""
+    numbers = values.tolist()
+    return np.array([numbers[node] for node in kept], dtype=values.dtype)
 
 
 class ScheduledDrafter:
