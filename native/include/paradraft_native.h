@@ -1,13 +1,14 @@
 /* Paradraft's decode core: a whole pass of a decoder over packed weights and paged keys and values.
 
-   Plain C, no global state: an engine owns its threads, its cache and its scratch memory; weights belong to the caller
-   and stay in place as long as an engine reads them. Several engines may share weights and live in one process. One
-   engine runs one call at a time.
+   Plain C, no global state: an engine owns its cache and its scratch memory, and its threads alone or with others;
+   weights belong to the caller and stay in place as long as an engine reads them. Several engines may share weights
+   and live in one process. One engine runs one call at a time; of engines that share threads, one waits for the other.
 
    Exactness. The bits of a token's outputs are a function of its own prefix (tokens and positions), the weights and
    the instruction set, and of nothing else: not of the number of tokens or rows of the pass, the chunks in which a
    prompt is fed, the slots that hold keys, or the number of threads. Every sum has one order, fixed by the logical
-   positions of its terms; the files that add up say which.
+   positions of its terms; the files that add up say which. Where a pass sees both ways, all fed tokens of a token's row
+   count as its prefix.
 
    Legend: R rows, T fed tokens (rows one after the other), S scored tokens, C hidden size, H query heads, N key heads,
    D head size, F feed-forward size, V vocabulary, L layers. Sizes are counts of elements unless a name says bytes. */
@@ -29,7 +30,7 @@ extern "C" {
 #endif
 
 /* Grows whenever a struct or a packed layout changes: a packed file of another version must be made anew. */
-#define PARADRAFT_NATIVE_VERSION 1
+#define PARADRAFT_NATIVE_VERSION 2
 
 /* Element kinds of sources, packed weights and the cache. */
 enum {
@@ -123,7 +124,11 @@ typedef struct {
     const void *embedding;            /* [V, C] row-major, or null: tied, read from the packed head */
     int32_t embedding_kind;           /* F32, BF16 or F16 */
     int32_t reserved;
+    paradraft_matrix taps;            /* [C, any width]: makes the line of a context entry; no data: there are none */
+    const float *taps_norm;           /* [C] of that line; null without taps */
 } paradraft_model;
+
+typedef struct paradraft_engine paradraft_engine;
 
 typedef struct {
     int64_t num_slots;       /* tokens whose keys and values the cache holds */
@@ -131,9 +136,9 @@ typedef struct {
     int32_t num_threads;     /* the caller's included */
     int32_t instruction_set; /* PARADRAFT_BEST or one that paradraft_has */
     int32_t reserved;
+    const paradraft_engine *shares; /* whose threads are used, and then num_threads is not read; null: new ones. The
+                                       threads live as long as any engine that uses them */
 } paradraft_options;
-
-typedef struct paradraft_engine paradraft_engine;
 
 /* Make an engine. The structs are copied; what they point to (weights, norms, frequencies) is not, except
    inverse_frequencies and the array of layers. */
@@ -152,11 +157,11 @@ PARADRAFT_EXPORT int64_t paradraft_engine_cache_bytes(const paradraft_engine *en
 typedef struct {
     int64_t num_rows, num_tokens, num_scored;
     const int32_t *row_starts;     /* [R+1] into the fed tokens; empty rows are fine */
-    const int32_t *tokens;         /* [T] */
+    const int32_t *tokens;         /* [T]; not read if states are given */
     const int32_t *positions;      /* [T] for the rotation */
     const int32_t *slots;          /* [T] where keys and values are written; no slot twice */
     const int32_t *parents;        /* [T] the token before: its index within the row's fed tokens, smaller than the
-                                      token's own; -1: the row's context */
+                                      token's own; -1: the row's context. Not read if sees_both_ways */
     const int32_t *context_starts; /* [R+1] into context_slots */
     const int32_t *context_slots;  /* slots of the tokens of each row before the pass, in logical order. Runs of 16
                                       slots that start at multiples of 16, at logical indices that are multiples of
@@ -166,18 +171,43 @@ typedef struct {
     const int32_t *hidden_layers;
     int64_t num_entropy_layers;
     const int32_t *entropy_layers;
+    const float *states;           /* [T, C] what enters the first layer; null: the embeddings of tokens */
+    const float *temperatures;     /* [S] above 0, of log_totals; not read without them */
+    int64_t num_candidates;        /* at most V; not read without candidates */
+    int32_t sees_both_ways;        /* 1: a token sees its row's context and all fed tokens of its row, earlier ones
+                                      first; no layer may have a window. 0: context, ancestors, itself */
+    int32_t reserved;
 } paradraft_pass;
 
+/* What is null is not filled in, except logits if tokens are scored. */
 typedef struct {
-    float *logits;  /* [S, V] */
-    float *hidden;  /* [num_hidden_layers, T, C] */
-    float *entropy; /* [num_entropy_layers, T, H] nats of each head's attention weights */
+    float *logits;           /* [S, V] */
+    float *hidden;           /* [num_hidden_layers, T, C] */
+    float *entropy;          /* [num_entropy_layers, T, H] nats of each head's attention weights */
+    float *normed;           /* [S, C] what the head reads */
+    int32_t *candidates;     /* [S, num_candidates] ids of the largest logits, by (-logit, id) */
+    float *candidate_logits; /* [S, num_candidates]; with candidates or not at all */
+    float *log_totals;       /* [S] log of the sum over the vocabulary of exp(logit / temperature) */
 } paradraft_results;
 
-/* Run a pass: write keys and values of the fed tokens, fill results. A token sees its row's context, its ancestors
-   and itself. Arguments are checked before anything is written. */
+/* Run a pass: write keys and values of the fed tokens, fill results. Arguments are checked before anything is
+   written. */
 PARADRAFT_EXPORT int32_t paradraft_engine_run(paradraft_engine *engine, const paradraft_pass *pass,
                                               const paradraft_results *results, paradraft_error *error);
+
+/* Entries of contexts that are no tokens of this model: each is the taps of a token of another one. */
+typedef struct {
+    int64_t num_entries;
+    const float *taps;        /* [n, inputs of the model's taps] */
+    const int32_t *positions; /* [n] for the rotation */
+    const int32_t *slots;     /* [n] where keys and values are written; no slot twice */
+} paradraft_entries;
+
+/* Write the keys and values of entries in every layer. An entry's line is norm(taps matrix times its taps); every
+   layer makes its key and value of that line, without its input norm. The bits of an entry are a function of its own
+   taps and position. Arguments are checked before anything is written. */
+PARADRAFT_EXPORT int32_t paradraft_engine_append(paradraft_engine *engine, const paradraft_entries *entries,
+                                                 paradraft_error *error);
 
 /* Copy cache slots in every layer; all sources are read before any destination is written. */
 PARADRAFT_EXPORT int32_t paradraft_engine_move(paradraft_engine *engine, const int32_t *sources,

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "checks.h"
 #include "dispatch.h"
@@ -121,7 +123,9 @@ int32_t paradraft_engine_create(const paradraft_model *model, const paradraft_op
     return guarded(error, [&] {
         if (model == nullptr || options == nullptr || engine == nullptr) paradraft::refuse("An argument is missing.");
         paradraft::check_model(*model, *options);
-        *engine = new paradraft_engine{{*model, *options}};
+        auto team = options->shares != nullptr ? options->shares->engine.team()
+                                               : std::make_shared<paradraft::Team>(options->num_threads);
+        *engine = new paradraft_engine{{*model, *options, std::move(team)}};
     });
 }
 
@@ -136,6 +140,13 @@ int32_t paradraft_engine_run(paradraft_engine *engine, const paradraft_pass *pas
     return guarded(error, [&] {
         if (engine == nullptr || pass == nullptr || results == nullptr) paradraft::refuse("An argument is missing.");
         engine->engine.run(*pass, *results);
+    });
+}
+
+int32_t paradraft_engine_append(paradraft_engine *engine, const paradraft_entries *entries, paradraft_error *error) {
+    return guarded(error, [&] {
+        if (engine == nullptr || entries == nullptr) paradraft::refuse("An argument is missing.");
+        engine->engine.append(*entries);
     });
 }
 

@@ -51,17 +51,43 @@ void check_range(const int32_t *values, int64_t count, int64_t first, int64_t st
                    text(stop - 1) + ".");
 }
 
+void check_fed(const int32_t *slots, int64_t count, int64_t num_slots, uint32_t *marks, uint32_t mark) {
+    check_range(slots, count, 0, num_slots, "slot");
+    for (int64_t i = 0; i < count; ++i) {
+        if (marks[slots[i]] == mark) refuse("Slot " + text(slots[i]) + " is fed twice in one pass.");
+        marks[slots[i]] = mark;
+    }
+}
+
 void check_slots(const paradraft_pass &pass, int64_t num_slots, uint32_t *marks, uint32_t mark) {
     const int64_t seen = pass.context_starts[pass.num_rows];
-    check_range(pass.slots, pass.num_tokens, 0, num_slots, "slot");
     check_range(pass.context_slots, seen, 0, num_slots, "context slot");
-    for (int64_t i = 0; i < pass.num_tokens; ++i) {
-        if (marks[pass.slots[i]] == mark) refuse("Slot " + text(pass.slots[i]) + " is fed twice in one pass.");
-        marks[pass.slots[i]] = mark;
-    }
+    check_fed(pass.slots, pass.num_tokens, num_slots, marks, mark);
     for (int64_t i = 0; i < seen; ++i)
         if (marks[pass.context_slots[i]] == mark)
             refuse("Slot " + text(pass.context_slots[i]) + " is fed and read as context in one pass.");
+}
+
+void check_parents(const paradraft_pass &pass) {
+    check_range(pass.parents, pass.num_tokens, -1, INT32_MAX, "parent");
+    for (int64_t row = 0; row < pass.num_rows; ++row)
+        for (int64_t i = pass.row_starts[row]; i < pass.row_starts[row + 1]; ++i)
+            if (pass.parents[i] >= i - pass.row_starts[row])
+                refuse("Parent " + text(pass.parents[i]) + " of token " + text(i - pass.row_starts[row]) + " of row " +
+                       text(row) + " does not come before it.");
+}
+
+void check_results(const paradraft_model &model, const paradraft_pass &pass, const paradraft_results &results) {
+    if ((pass.num_scored > 0 && results.logits == nullptr) || (pass.num_hidden_layers > 0 && results.hidden == nullptr) ||
+        (pass.num_entropy_layers > 0 && results.entropy == nullptr) ||
+        (results.candidates == nullptr) != (results.candidate_logits == nullptr))
+        refuse("Memory for a result that is asked for is missing.");
+    if (results.candidates != nullptr && (pass.num_candidates < 0 || pass.num_candidates > model.vocab_size))
+        refuse("num_candidates is " + text(pass.num_candidates) + ", and there are " + text(model.vocab_size) + " tokens.");
+    if (results.log_totals == nullptr || pass.num_scored == 0) return;
+    if (pass.temperatures == nullptr) refuse("Temperatures are missing.");
+    for (int64_t i = 0; i < pass.num_scored; ++i)
+        if (!(pass.temperatures[i] > 0.0f)) refuse("Temperature " + std::to_string(pass.temperatures[i]) + " is not above 0.");
 }
 
 }  // namespace
@@ -76,7 +102,8 @@ void check_model(const paradraft_model &model, const paradraft_options &options)
     require(model.head_dim > 0 && model.head_dim % 2 == 0 && model.head_dim <= kMostHeadDim, "head_dim", model.head_dim);
     require(options.num_slots > 0 && options.num_slots < INT32_MAX, "num_slots", options.num_slots);
     require(options.cache_kind == PARADRAFT_F32 || options.cache_kind == PARADRAFT_BF16, "cache_kind", options.cache_kind);
-    require(options.num_threads > 0 && options.num_threads <= 1024, "num_threads", options.num_threads);
+    if (options.shares == nullptr)
+        require(options.num_threads > 0 && options.num_threads <= 1024, "num_threads", options.num_threads);
     if (model.layers == nullptr || model.final_norm == nullptr || model.inverse_frequencies == nullptr)
         refuse("Layers, final norm or inverse frequencies are missing.");
     for (int64_t layer = 0; layer < model.num_layers; ++layer) check_layer(model, layer);
@@ -84,6 +111,10 @@ void check_model(const paradraft_model &model, const paradraft_options &options)
     if (model.embedding != nullptr)
         require(model.embedding_kind >= PARADRAFT_F32 && model.embedding_kind <= PARADRAFT_F16, "embedding_kind",
                 model.embedding_kind);
+    if ((model.taps.data == nullptr) != (model.taps_norm == nullptr)) refuse("Only one of taps and taps_norm is there.");
+    if (model.taps.data == nullptr) return;
+    require(model.taps.inputs > 0, "inputs of taps", model.taps.inputs);
+    check_matrix(model.taps, model.hidden_size, model.taps.inputs, "taps");
 }
 
 void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft_pass &pass,
@@ -93,15 +124,13 @@ void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft
     check_starts(pass.context_starts, pass.num_rows, "context start");
     if (pass.row_starts[pass.num_rows] != pass.num_tokens)
         refuse("Rows end at token " + text(pass.row_starts[pass.num_rows]) + " of " + text(pass.num_tokens) + ".");
-    check_range(pass.tokens, pass.num_tokens, 0, model.vocab_size, "token");
+    require(pass.sees_both_ways == 0 || pass.sees_both_ways == 1, "sees_both_ways", pass.sees_both_ways);
+    if (pass.states == nullptr) check_range(pass.tokens, pass.num_tokens, 0, model.vocab_size, "token");
     check_range(pass.positions, pass.num_tokens, 0, INT32_MAX, "position");
     check_slots(pass, num_slots, marks, mark);
-    check_range(pass.parents, pass.num_tokens, -1, INT32_MAX, "parent");
-    for (int64_t row = 0; row < pass.num_rows; ++row)
-        for (int64_t i = pass.row_starts[row]; i < pass.row_starts[row + 1]; ++i)
-            if (pass.parents[i] >= i - pass.row_starts[row])
-                refuse("Parent " + text(pass.parents[i]) + " of token " + text(i - pass.row_starts[row]) + " of row " +
-                       text(row) + " does not come before it.");
+    if (pass.sees_both_ways == 0) check_parents(pass);
+    for (int64_t layer = 0; layer < model.num_layers && pass.sees_both_ways != 0; ++layer)
+        if (model.layers[layer].window > 0) refuse("Layer " + text(layer) + " has a window, which does not go both ways.");
     check_range(pass.scored, pass.num_scored, 0, pass.num_tokens, "scored token");
     check_range(pass.hidden_layers, pass.num_hidden_layers, -1, model.num_layers, "tapped layer");
     check_range(pass.entropy_layers, pass.num_entropy_layers, 0, model.num_layers, "entropy layer");
@@ -109,9 +138,16 @@ void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft
         for (int64_t k = 0; k < i; ++k)
             if (pass.entropy_layers[i] == pass.entropy_layers[k])
                 refuse("Entropy layer " + text(pass.entropy_layers[i]) + " is named twice.");
-    if ((pass.num_scored > 0 && results.logits == nullptr) || (pass.num_hidden_layers > 0 && results.hidden == nullptr) ||
-        (pass.num_entropy_layers > 0 && results.entropy == nullptr))
-        refuse("Memory for a result that is asked for is missing.");
+    check_results(model, pass, results);
+}
+
+void check_entries(const paradraft_model &model, int64_t num_slots, const paradraft_entries &entries, uint32_t *marks,
+                   uint32_t mark) {
+    if (model.taps.data == nullptr) refuse("This model has no taps, so nothing but tokens can be its context.");
+    require(entries.num_entries >= 0, "num_entries", entries.num_entries);
+    if (entries.num_entries > 0 && entries.taps == nullptr) refuse("taps is missing.");
+    check_range(entries.positions, entries.num_entries, 0, INT32_MAX, "position");
+    check_fed(entries.slots, entries.num_entries, num_slots, marks, mark);
 }
 
 void check_move(int64_t num_slots, const int32_t *sources, const int32_t *destinations, int64_t count) {

@@ -1,4 +1,4 @@
-// A model with its cache, threads and scratch memory.
+// A model with its cache, scratch memory, and threads of its own or another's.
 
 #pragma once
 
@@ -37,23 +37,26 @@ struct ThreadSpace {
 
 class Engine {
   public:
-    // The model must have been checked. Throws Failure, std::bad_alloc, std::system_error.
-    Engine(const paradraft_model &model, const paradraft_options &options);
+    // The model must have been checked. Throws Failure, std::bad_alloc.
+    Engine(const paradraft_model &model, const paradraft_options &options, std::shared_ptr<Team> team);
 
     // Throws Failure or std::bad_alloc, before anything is written.
     void run(const paradraft_pass &pass, const paradraft_results &results);
     // The best ids of the last pass. Throws Failure unless count is its number of scored tokens.
     void best(int64_t count, int32_t *ids) const;
+    void append(const paradraft_entries &entries);
     void move(const int32_t *sources, const int32_t *destinations, int64_t count);
 
+    const std::shared_ptr<Team> &team() const { return team_; }
     int32_t instruction_set() const { return kernels_.instruction_set; }
     int64_t cache_bytes() const { return cache_.bytes(); }
 
   private:
     friend class Pass;
 
+    uint32_t next_mark();
     void set_aside(const paradraft_pass &pass);
-    void merge_best(int64_t count);
+    Best best_of(int64_t line) const;
 
     std::vector<paradraft_layer> layers_;
     std::vector<float> inverse_frequencies_;
@@ -67,7 +70,7 @@ class Engine {
     std::vector<uint32_t> marks_;  // by slot: the last pass that fed it
     uint32_t mark_ = 0;
     std::vector<int32_t> best_;  // [S] of the last pass
-    Team team_;
+    std::shared_ptr<Team> team_;
 };
 
 }  // namespace paradraft

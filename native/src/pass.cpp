@@ -22,7 +22,7 @@ Pass::Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &
 
 void Pass::run(int thread) {
     Workspace &space = engine_.space_;
-    Team &team = engine_.team_;
+    Team &team = *engine_.team_;
     const int64_t size = model_.hidden_size;
     float *states = space.states.data();
     embed(thread);
@@ -33,7 +33,7 @@ void Pass::run(int thread) {
         project(thread, layer.query_key_value, {states, size, layer.input_norm, nullptr, tokens_}, Sink::kStore,
                 space.query_key_value.data());
         team.meet();
-        place_heads(thread, number);
+        place_heads(thread, number, 0);
         team.meet();
         attend(thread, number);
         team.meet();
@@ -46,16 +46,40 @@ void Pass::run(int thread) {
         team.meet();
     }
     tap(thread, model_.num_layers - 1);
-    if (pass_.num_scored > 0)
-        project(thread, model_.head, {states, size, model_.final_norm, pass_.scored, pass_.num_scored}, Sink::kScore,
-                results_.logits);
+    if (pass_.num_scored == 0) return;
+    const Source scored = {states, size, model_.final_norm, pass_.scored, pass_.num_scored};
+    tell_normed(thread, scored);
+    project(thread, model_.head, scored, Sink::kScore, results_.logits);
+    if (results_.candidates == nullptr && results_.log_totals == nullptr) return;
+    team.meet();
+    sum_up();
+}
+
+// Of the joined products only the panels from the first key on are made.
+void Pass::append(int thread) {
+    Workspace &space = engine_.space_;
+    Team &team = *engine_.team_;
+    float *states = space.states.data();
+    for (int64_t token = thread; token < tokens_; token += team.size()) find_angles(token);
+    project(thread, model_.taps, {pass_.states, model_.taps.inputs, nullptr, nullptr, tokens_}, Sink::kStore, states);
+    for (int64_t number = 0; number < model_.num_layers; ++number) {
+        team.meet();
+        project(thread, model_.layers[number].query_key_value,
+                {states, model_.hidden_size, model_.taps_norm, nullptr, tokens_}, Sink::kStore,
+                space.query_key_value.data(), heads_width_ / kPanel);
+        team.meet();
+        place_heads(thread, number, model_.num_heads);
+    }
 }
 
 void Pass::embed(int thread) {
     float *states = engine_.space_.states.data();
-    for (int64_t token = thread; token < tokens_; token += engine_.team_.size()) {
+    for (int64_t token = thread; token < tokens_; token += team().size()) {
         float *line = states + token * model_.hidden_size;
-        if (model_.embedding != nullptr)
+        if (pass_.states != nullptr)
+            std::memcpy(line, pass_.states + token * model_.hidden_size,
+                        static_cast<size_t>(model_.hidden_size) * sizeof(float));
+        else if (model_.embedding != nullptr)
             widen_row(model_.embedding, model_.embedding_kind, pass_.tokens[token], model_.hidden_size, line);
         else
             unpack_row(model_.head, pass_.tokens[token], line);
@@ -80,7 +104,7 @@ void Pass::tap(int thread, int64_t layer) {
     const int64_t size = model_.hidden_size;
     for (int64_t i = 0; i < pass_.num_hidden_layers; ++i) {
         if (pass_.hidden_layers[i] != layer) continue;
-        for (int64_t token = thread; token < tokens_; token += engine_.team_.size())
+        for (int64_t token = thread; token < tokens_; token += team().size())
             std::memcpy(results_.hidden + (i * tokens_ + token) * size, engine_.space_.states.data() + token * size,
                         static_cast<size_t>(size) * sizeof(float));
     }
@@ -108,18 +132,19 @@ Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
     float *factors = is_own ? own.factors.data() : engine_.space_.factors.data();
-    const int64_t stride = is_own ? 1 : engine_.team_.size();
+    const int64_t stride = is_own ? 1 : team().size();
     for (int64_t line = is_own ? 0 : thread; line < source.count; line += stride)
         prepare_line(thread, kind, source, tiling, line, words, factors);
-    if (!is_own) engine_.team_.meet();
+    if (!is_own) team().meet();
     return {words, factors_of(kind, 1) > 0 ? factors : nullptr, tiling};
 }
 
-// Share out the products of a matrix and its prepared lines: body gets a task without outputs, its first line and its
-// first output.
+// Share out the products of a matrix, but for the panels that are skipped, and its prepared lines: body gets a task
+// without outputs, its first line and its first output.
 template <class Body>
-void Pass::share_out(const paradraft_matrix &matrix, const Prepared &prepared, int64_t most_panels, Body body) {
-    const int64_t panels = divide_up(matrix.outputs, kPanel), pieces = divide_up(panels, most_panels);
+void Pass::share_out(const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared, int64_t most_panels,
+                     Body body) {
+    const int64_t panels = divide_up(matrix.outputs, kPanel), pieces = divide_up(panels - skipped, most_panels);
     const int64_t tiles = std::max<int64_t>(1, kBlockTokens / prepared.tiling.size(0));
     const int64_t blocks = divide_up(prepared.tiling.count, tiles);
     MultiplyTask task = {};
@@ -129,8 +154,8 @@ void Pass::share_out(const paradraft_matrix &matrix, const Prepared &prepared, i
     task.factors = prepared.factors;
     task.inputs = matrix.inputs;
     task.tiling = prepared.tiling;
-    for (int64_t claim = engine_.team_.claim(); claim < pieces * blocks; claim = engine_.team_.claim()) {
-        const int64_t first_panel = claim % pieces * most_panels;
+    for (int64_t claim = team().claim(); claim < pieces * blocks; claim = team().claim()) {
+        const int64_t first_panel = skipped + claim % pieces * most_panels;
         task.panel_count = std::min(most_panels, panels - first_panel);
         task.output_count = std::min(task.panel_count * kPanel, matrix.outputs - first_panel * kPanel);
         task.first_tile = claim / pieces * tiles;
@@ -145,9 +170,10 @@ void Pass::aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t outpu
     task.bias = matrix.bias == nullptr ? nullptr : matrix.bias + output;
 }
 
-void Pass::project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs) {
+void Pass::project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs,
+                   int64_t skipped) {
     const int64_t most_panels = panel_bytes(matrix.kind, matrix.inputs) < kLongPanel ? 4 : 2;
-    share_out(matrix, prepare(thread, matrix.kind, source), most_panels,
+    share_out(matrix, skipped, prepare(thread, matrix.kind, source), most_panels,
               [&](MultiplyTask &task, int64_t line, int64_t output) {
                   aim(task, matrix, output);
                   task.is_added = sink == Sink::kAdd;
@@ -169,7 +195,7 @@ void Pass::find_best(int thread, const MultiplyTask &task, int64_t line, int64_t
 void Pass::project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs) {
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     const int64_t width = layer.gate.outputs;
-    share_out(layer.gate, prepare(thread, layer.gate.kind, source), kBlockOutputs / kPanel,
+    share_out(layer.gate, 0, prepare(thread, layer.gate.kind, source), kBlockOutputs / kPanel,
               [&](MultiplyTask &task, int64_t line, int64_t output) {
                   task.stride = kBlockOutputs;
                   aim(task, layer.gate, output);
@@ -185,12 +211,12 @@ void Pass::project_gated(int thread, const paradraft_layer &layer, const Source 
               });
 }
 
-// Norm and rotate queries and keys where they lie; write keys and values to their slots.
-void Pass::place_heads(int thread, int64_t number) {
-    const int64_t heads = model_.num_heads + model_.num_key_heads, total = tokens_ * heads;
-    const int64_t threads = engine_.team_.size();
+// Norm and rotate queries and keys, from one head on, where they lie; write keys and values to their slots.
+void Pass::place_heads(int thread, int64_t number, int64_t first_head) {
+    const int64_t heads = model_.num_heads + model_.num_key_heads - first_head, total = tokens_ * heads;
+    const int64_t threads = team().size();
     for (int64_t i = total * thread / threads; i < total * (thread + 1) / threads; ++i)
-        place_head(model_.layers[number], number, i / heads, i % heads,
+        place_head(model_.layers[number], number, i / heads, first_head + i % heads,
                    engine_.space_.query_key_value.data() + i / heads * joined_width_);
 }
 
@@ -218,7 +244,7 @@ void Pass::plan_attention() {
     int64_t tasks = 0;
     for (const RowView &row : engine_.views_.rows())
         tasks += divide_up(row.stop_token - row.first_token, most_tokens) * model_.num_key_heads;
-    const bool is_few = tasks < 4 * engine_.team_.size() && engine_.team_.size() > 1;
+    const bool is_few = tasks < 4 * team().size() && team().size() > 1;
     const int64_t most_heads = is_few ? 1 : std::min(group, kMostQueries);
     for (size_t row = 0; row < engine_.views_.rows().size(); ++row) {
         const RowView &view = engine_.views_.rows()[row];
@@ -234,7 +260,7 @@ void Pass::plan_attention() {
 void Pass::attend(int thread, int64_t layer) {
     float *entropy = entropy_of(layer);
     const int64_t count = static_cast<int64_t>(items_.size());
-    for (int64_t claim = engine_.team_.claim(); claim < count; claim = engine_.team_.claim()) {
+    for (int64_t claim = team().claim(); claim < count; claim = team().claim()) {
         fetch_part(model_.layers[layer].output, claim, count);
         attend_item(items_[static_cast<size_t>(claim)], thread, layer, entropy);
     }
@@ -294,6 +320,32 @@ float *Pass::entropy_of(int64_t layer) const {
     for (int64_t i = 0; i < pass_.num_entropy_layers; ++i)
         if (pass_.entropy_layers[i] == layer) return results_.entropy + i * tokens_ * model_.num_heads;
     return nullptr;
+}
+
+void Pass::tell_normed(int thread, const Source &source) {
+    for (int64_t i = thread; results_.normed != nullptr && i < source.count; i += team().size())
+        kernels_.rms_norm(source.lines + source.picks[i] * source.width, source.norm, source.width, model_.norm_eps,
+                          results_.normed + i * source.width);
+}
+
+// Find the best of each line of logits, and add all of it up.
+void Pass::sum_up() {
+    const int64_t size = model_.vocab_size, count = pass_.num_candidates;
+    for (int64_t i = team().claim(); i < pass_.num_scored; i = team().claim()) {
+        const float *line = results_.logits + i * size;
+        if (results_.candidates != nullptr)
+            engine_.selection_.find_largest(line, size, count, results_.candidates + i * count,
+                                            results_.candidate_logits + i * count);
+        if (results_.log_totals != nullptr) results_.log_totals[i] = log_total(i, pass_.temperatures[i]);
+    }
+}
+
+// The log of the sum of e^(logit / temperature) over a line of logits.
+float Pass::log_total(int64_t line, float temperature) const {
+    const int64_t size = model_.vocab_size;
+    const float peak = engine_.best_of(line).value;
+    const double mass = engine_.selection_.mass(results_.logits + line * size, size, peak, temperature);
+    return static_cast<float>(static_cast<double>(peak) / static_cast<double>(temperature) + std::log(mass));
 }
 
 }  // namespace paradraft

@@ -22,8 +22,9 @@ class Pass {
   public:
     Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &results);
 
-    // The work of one thread.
+    // The work of one thread: a whole pass, or keys and values of context entries, whose taps are the pass's states.
     void run(int thread);
+    void append(int thread);
 
   private:
     // Lines that a product reads: normed first if there is a norm; picked by index if there are picks.
@@ -44,6 +45,7 @@ class Pass {
         int64_t row, key_head, first_token, num_tokens, first_head, num_heads;
     };
 
+    Team &team() const { return *engine_.team_; }
     void embed(int thread);
     void find_angles(int64_t token);
     void tap(int thread, int64_t layer);
@@ -51,18 +53,23 @@ class Pass {
     void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
                       uint32_t *words, float *factors);
     template <class Body>
-    void share_out(const paradraft_matrix &matrix, const Prepared &prepared, int64_t most_panels, Body body);
+    void share_out(const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared, int64_t most_panels,
+                   Body body);
     static void aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t output);
-    void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs);
+    void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs,
+                 int64_t skipped = 0);
     void find_best(int thread, const MultiplyTask &task, int64_t line, int64_t output);
     void project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs);
-    void place_heads(int thread, int64_t layer);
+    void place_heads(int thread, int64_t layer, int64_t first_head);
     void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);
     void plan_attention();
     void attend(int thread, int64_t layer);
     static void fetch_part(const paradraft_matrix &matrix, int64_t part, int64_t parts);
     void attend_item(const AttentionItem &item, int thread, int64_t layer, float *entropy);
     float *entropy_of(int64_t layer) const;
+    void tell_normed(int thread, const Source &source);
+    void sum_up();
+    float log_total(int64_t line, float temperature) const;
 
     Engine &engine_;
     const paradraft_model &model_;

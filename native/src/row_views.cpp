@@ -18,10 +18,11 @@ void RowViews::lay_out(const paradraft_pass &pass) {
 
 void RowViews::lay_out_row(const paradraft_pass &pass, int64_t number) {
     const int64_t first = pass.row_starts[number], count = pass.row_starts[number + 1] - first;
-    const int32_t *slots = pass.slots + first, *parents = pass.parents + first;
+    const bool is_whole = pass.sees_both_ways != 0;
+    const int32_t *slots = pass.slots + first, *parents = is_whole ? nullptr : pass.parents + first;
     const int32_t *context = pass.context_slots + pass.context_starts[number];
     const int32_t context_size = pass.context_starts[number + 1] - pass.context_starts[number];
-    int64_t trunk = 0;
+    int64_t trunk = is_whole ? count : 0;
     while (trunk < count && parents[trunk] == trunk - 1) ++trunk;
 
     RowView row = {first, first + count, static_cast<int64_t>(slots_.size()), context_size + trunk, 0};
@@ -32,7 +33,7 @@ void RowViews::lay_out_row(const paradraft_pass &pass, int64_t number) {
 
     for (int64_t token = 0; token < count; ++token) {
         const size_t tail_start = tails_.size();
-        int64_t ancestor = token;
+        int64_t ancestor = is_whole ? count - 1 : token;  // the last of the trunk that it sees
         for (; ancestor >= trunk; ancestor = parents[ancestor]) tails_.push_back(slots[ancestor]);
         std::reverse(tails_.begin() + static_cast<std::ptrdiff_t>(tail_start), tails_.end());
         const int32_t shared = context_size + static_cast<int32_t>(ancestor) + 1;

@@ -2,6 +2,7 @@
 //
 // The fed tokens of a row that follow each other from its context on are its trunk. A row's slots are those of its
 // context and its trunk; a token off the trunk shares them up to where its branch leaves, and has the rest as a tail.
+// In a pass that sees both ways all fed tokens of a row are its trunk, and each of them sees all of it.
 
 #pragma once
 

@@ -72,3 +72,31 @@ double mass(const float *values, int64_t count, float peak, float temperature) {
     }
     return sum;
 }
+
+// Values are looked at one by one only in stretches whose largest is among the best so far. Meant for a few of many: it
+// needs no memory, and places what it finds by insertion.
+void find_largest(const float *line, int64_t size, int64_t count, int32_t *places, float *values) {
+    constexpr int64_t stretch = 128;
+    int64_t found = 0;
+    const auto offer = [&](int64_t place) {
+        const float value = line[place];
+        if (found == count && !(value > values[count - 1])) return;
+        int64_t at = found < count ? found++ : count - 1;
+        for (; at > 0 && value > values[at - 1]; --at) {
+            values[at] = values[at - 1];
+            places[at] = places[at - 1];
+        }
+        values[at] = value;
+        places[at] = static_cast<int32_t>(place);
+    };
+    if (count == 0) return;
+    int64_t next = 0;
+    for (; next < count; ++next) offer(next);
+    for (; next + stretch <= size; next += stretch) {
+        Vec most = load(line + next);
+        for (int64_t i = 16; i < stretch; i += 16) most = largest(load(line + next + i), most);
+        if (!(largest_lane(most) > values[count - 1])) continue;
+        for (int64_t i = 0; i < stretch; ++i) offer(next + i);
+    }
+    for (; next < size; ++next) offer(next);
+}

@@ -14,7 +14,7 @@ namespace {
 #include "lanes.inl"
 #include "selection.inl"
 
-constexpr SelectionTable kTable = {find_best, survey, collect, mass};
+constexpr SelectionTable kTable = {find_best, survey, collect, mass, find_largest};
 
 }  // namespace
 

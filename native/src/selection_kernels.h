@@ -34,6 +34,8 @@ struct SelectionTable {
     // The sum of e to the power of (value - peak) / temperature, no value being above peak. The relative error is below
     // 2^-18.
     double (*mass)(const float *values, int64_t count, float peak, float temperature);
+    // Write the `count` largest of some values, at most `size`, and their places, by (-value, place).
+    void (*find_largest)(const float *line, int64_t size, int64_t count, int32_t *places, float *values);
 };
 
 // Null where this build lacks the set.

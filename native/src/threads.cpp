@@ -63,6 +63,7 @@ void Team::stop() {
 }
 
 void Team::run(Body body, void *context) {
+    std::lock_guard<std::mutex> turn(turn_);
     body_ = body;
     context_ = context;
     next_.store(0, std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 //
 // A thread that waits spins for at most 50 microseconds, which covers the stages of a pass, then parks, so an engine
 // without work costs nothing. Work inside a stage is claimed piece by piece; which thread takes a piece never matters.
+// Engines may share a team: two teams on the same cores would take them from each other.
 
 #pragma once
 
@@ -25,7 +26,7 @@ class Team {
 
     int size() const { return size_; }
 
-    // Run body(context, thread) on every thread, the caller being thread 0; return when all have.
+    // Run body(context, thread) on every thread, the caller being thread 0; return when all have. Callers take turns.
     void run(Body body, void *context);
 
     // Inside a region: wait until all threads are here, and start counting claims anew.
@@ -53,6 +54,7 @@ class Team {
     Body body_ = nullptr;
     void *context_ = nullptr;
     bool is_stopping_ = false;
+    std::mutex turn_;
     Signal started_;
     Signal met_;
     alignas(64) std::atomic<int> arrived_{0};

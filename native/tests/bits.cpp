@@ -110,7 +110,7 @@ void check_selection(paradraft_engine *engine, const float *logits, int32_t coun
 
 // Logits of all tokens, fed in chunks.
 std::vector<float> run(const Model &model, int32_t instruction_set, int32_t threads, int32_t chunk) {
-    paradraft_options options = {kSlots, PARADRAFT_BF16, threads, instruction_set, 0};
+    paradraft_options options = {kSlots, PARADRAFT_BF16, threads, instruction_set, 0, nullptr};
     paradraft_engine *engine = nullptr;
     paradraft_error error = {};
     require(paradraft_engine_create(&model.model, &options, &engine, &error), error);

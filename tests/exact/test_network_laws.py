@@ -19,6 +19,7 @@ from paradraft.kv.pages import PageCache
 from paradraft.nets.config import NetConfig
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.networks.records import TrainingBatch
+from paradraft.nets.serving.native_block import NativeBlockNetwork
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import ServedNetwork, serve_net
 from paradraft.nets.vocabulary import DraftVocabulary
@@ -27,6 +28,7 @@ from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.law import law_of
 from paradraft.verify.rules import make_rule
 from support.drafting import RowText, batch_for, plan_for, verdict_of
+from support.drafting_nets import native_block
 from support.enumeration import ForkingNoise, continued, outcomes, total_variation
 from support.steps import Draft, scores_of
 from support.stub_target import StubScores, hashed_law
@@ -40,6 +42,8 @@ CUT = SamplingParams(temperature=0.7, top_k=3, top_p=0.9)
 KINDS = {
     "dflash": {"method": "dflash"},
     "dspark": {"method": "dspark", "markov_rank": 4, "has_confidence": True},
+    "native dflash": {"method": "dflash"},
+    "native dspark": {"method": "dspark", "markov_rank": 4, "markov_kind": "gated", "has_confidence": True},
     "gated dspark": {"method": "dspark", "markov_rank": 4, "markov_kind": "gated"},
     "reduced dspark": {"method": "dspark", "markov_rank": 4, "draft_vocab_size": 3},
     "peagle": {"method": "peagle", "has_head_norms": False},
@@ -77,7 +81,7 @@ def taps_of(tokens: np.ndarray) -> np.ndarray:
 
 
 @cache
-def network_for(kind: str) -> ServedNetwork:
+def network_for(kind: str) -> ServedNetwork | NativeBlockNetwork:
     """Return a network trained for a moment on texts of the target, served."""
     config = config_of(kind)
     torch.manual_seed(0)
@@ -101,6 +105,8 @@ def network_for(kind: str) -> ServedNetwork:
         weights.zero_grad()
         loss.backward()
         weights.step()
+    if kind.startswith("native"):
+        return native_block(net, num_pages=16, page_size=4)
     place = ServingPlace(dtype=torch.float32, device=torch.device("cpu"), num_pages=16, page_size=4)
     return serve_net(net, place)
 

@@ -13,6 +13,7 @@ from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.card import Card
 from paradraft.nets.folder.facts import facts_of
 from paradraft.nets.folder.files import save_drafter_folder
+from support.native import needs_native
 from support.served_pair import serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, PROMPT_LEN, Pair, accepted_at, trained_pair
 
@@ -52,12 +53,12 @@ def folder_of(pair: Pair, folder: Path, *, has_card: bool = True, **changes) -> 
     return save_drafter_folder(folder, net, Card(target=facts) if has_card else None)
 
 
-def compare(pair: Pair, shift: int = 0) -> tuple[list[int], list[int]]:
+def compare(pair: Pair, shift: int = 0, *, is_native: bool = False) -> tuple[list[int], list[int]]:
     """Return how many drafts stood in served rounds, and how many should have by the training pass."""
     served, foretold = [], []
     for text in range(len(pair.ids) - 6, len(pair.ids)):
         expected = accepted_at(pair, text)
-        with serving(pair, tapped_elsewhere(pair.net, shift)) as (llm, watch):
+        with serving(pair, tapped_elsewhere(pair.net, shift), is_native=is_native) as (llm, watch):
             llm.generate([pair.ids[text, :PROMPT_LEN].tolist()], GREEDY)
         rounds = [each for each in watch.rounds if expected[each.anchor] >= 0 and each.drafted == BLOCK]
         served += [each.accepted for each in rounds]
@@ -66,8 +67,9 @@ def compare(pair: Pair, shift: int = 0) -> tuple[list[int], list[int]]:
     return served, foretold
 
 
-def test_served_rounds_accept_exactly_what_teacher_forcing_foretells(pair: Pair):
-    served, foretold = compare(pair)
+@pytest.mark.parametrize("is_native", [False, pytest.param(True, marks=needs_native)], ids=["torch", "native"])
+def test_served_rounds_accept_exactly_what_teacher_forcing_foretells(pair: Pair, is_native: bool):
+    served, foretold = compare(pair, is_native=is_native)
     assert served == foretold
 
 

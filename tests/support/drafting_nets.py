@@ -6,12 +6,17 @@ import numpy as np
 import torch
 
 from paradraft.core.arrays import ints, starts_of
+from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.nets.config import NetConfig
+from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.serving.block import BlockNetwork
+from paradraft.nets.serving.native_block import NativeBlockNetwork
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
+from paradraft.nets.serving.target import serve_natively
 from paradraft.nets.vocabulary import DraftVocabulary
+from support.native import native_runner
 
 SIZE, VOCABULARY, DRAFTED = 32, 90, 60
 PLACE = ServingPlace(dtype=torch.float32, device=torch.device("cpu"), num_pages=16, page_size=8)
@@ -54,10 +59,27 @@ def random_net(config: NetConfig, seed: int = 0, spread: float = 0.3):
     return net
 
 
+def native_block(
+    net: BlockNet,
+    *,
+    dtype: str = "fp32",
+    num_threads: int = 1,
+    num_pages: int = PLACE.num_pages,
+    page_size: int = PLACE.page_size,
+) -> NativeBlockNetwork:
+    """Return the network on the native core, on the threads of a target of its own."""
+    config = tiny_config("llama")
+    size = {"num_pages": num_pages, "page_size": page_size}
+    target = native_runner(config, tiny_tensors(config, seed=3), num_threads=num_threads, **size)
+    network = serve_natively(net, target, dtype=dtype)
+    target.close()  # its threads live on with the network
+    return network
+
+
 class HandFed:
     """One row of a serving network: its context is appended in chunks, then it drafts."""
 
-    def __init__(self, network: BlockNetwork, slots: np.ndarray | None = None) -> None:
+    def __init__(self, network: BlockNetwork | NativeBlockNetwork, slots: np.ndarray | None = None) -> None:
         self.network = network
         self.slots = ints(np.arange(100) if slots is None else slots)
         self.count = 0

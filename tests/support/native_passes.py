@@ -15,7 +15,8 @@ from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.native.executor import Executor
 from paradraft.native.library import find_library, load_library
 from paradraft.native.packing import PackedMatrix, pack
-from paradraft.native.records import LayerWeights, ModelWeights, PassInput, PassOutput
+from paradraft.native.records import PassInput, PassOutput
+from paradraft.native.weights import LayerWeights, ModelWeights
 
 INSTRUCTION_SETS = load_library().instruction_sets if find_library() else ()
 KINDS = ("float32", "bfloat16", "int8", "int4")

@@ -18,6 +18,7 @@ from paradraft.nets.networks.build import restore_net
 from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import serve_net
+from support.drafting_nets import native_block
 from support.trained_pair import Pair
 
 KV_TOKENS, PAGE_SIZE = 2048, 4
@@ -63,19 +64,21 @@ def tapped_elsewhere(net: Net, shift: int) -> Net:
 
 @contextmanager
 def serving(
-    pair: Pair, net: Net | None = None, *, kv_tokens: int = KV_TOKENS, **options: object
+    pair: Pair, net: Net | None = None, *, kv_tokens: int = KV_TOKENS, is_native: bool = False, **options: object
 ) -> Iterator[tuple[LLM, Watch]]:
-    """Serve the pair's target with its net (or another); options are NeuralOptions fields, or else Config fields."""
+    """Serve the pair's target with its net (or another); options are NeuralOptions fields, or else Config fields.
+
+    is_native: the net runs on the native core.
+    """
     own = {
         name: options.pop(name) for name in ("width", "is_sampled", "node_cost", "num_candidates") if name in options
     }
     place = ServingPlace(
         dtype=torch.float32, device=torch.device("cpu"), num_pages=kv_tokens // PAGE_SIZE, page_size=PAGE_SIZE
     )
-    pages = PageCache(num_pages=kv_tokens // PAGE_SIZE, page_size=PAGE_SIZE)
-    drafter = NeuralDrafter(
-        serve_net(net or pair.net, place), pages, options=NeuralOptions(**{"node_cost": 0.0, **own})
-    )  # type: ignore[arg-type]
+    size = {"num_pages": kv_tokens // PAGE_SIZE, "page_size": PAGE_SIZE}
+    network = native_block(net or pair.net, **size) if is_native else serve_net(net or pair.net, place)
+    drafter = NeuralDrafter(network, PageCache(**size), options=NeuralOptions(**{"node_cost": 0.0, **own}))
     watch = Watch(drafter)
     config = {"dtype": "fp32", "kv_tokens": kv_tokens, "page_size": PAGE_SIZE, "adaptive": False, "seed": 3, "gamma": 4}
     with LLM(str(pair.folder), custom=watch, **{**config, **options}) as llm:

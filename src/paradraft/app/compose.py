@@ -10,7 +10,7 @@ from pathlib import Path
 from paradraft.app.config import AUTO, Config
 from paradraft.app.defaults import settled
 from paradraft.app.drafters import Drafting, build_drafter, drafter_names
-from paradraft.app.opened import fit_networks, needs_of, open_networks
+from paradraft.app.opened import fit_networks, needs_of, open_networks, runner_notes
 from paradraft.app.running import running_of
 from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
@@ -57,7 +57,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         )
         loaded.callback(model.target.close)
         opened, notes = fit_networks(opened, model)
-        notes = (*_runner_notes(config, model), *model.notes, *notes)
+        notes = (*_runner_notes(config, model), *runner_notes(opened, config, model), *model.notes, *notes)
         if custom is not None:
             drafting = Drafting(drafter=custom, gamma=config.gamma, nodes=config.gamma)
         else:

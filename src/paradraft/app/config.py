@@ -40,6 +40,8 @@ class Config:
     draft_nodes: most nodes of a network's draft, None: gamma.
     draft_selector: file of a network that finds uncertain positions, where a tree of up to 12 nodes is drafted, or
     entropy (untrained); draft_threshold: nats above which a position is uncertain, None: the selector's own.
+    draft_dtype: of a drafting network's weights; auto: int8 on the native core, fp32 beside a target in fp32, and
+    else the target's.
     draft_layers: how many of the target's own first layers draft with early-exit.
     runner: native (the decode core of the house), torch, or auto, which takes native where it can serve the model.
     draft_price: what a drafted node has to be worth while adaptive is off, in plain passes; 0 drafts whole blocks.
@@ -56,6 +58,7 @@ class Config:
     draft_table: str = AUTO
     draft_network: str = NOTHING
     draft_learned_contexts: int = 200_000
+    draft_dtype: str = AUTO
     draft_width: int = 1
     draft_nodes: int | None = None
     draft_layers: int = 4
@@ -87,6 +90,7 @@ class Config:
         """Check types and ranges; names of models and drafters are checked where they are resolved."""
         _check_types(self)
         _check_choice("dtype", self.dtype, DTYPES)
+        _check_choice("draft_dtype", self.draft_dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
         _check_choice("runner", self.runner, RUNNERS)
         _check_choice("draft_vocabulary", self.draft_vocabulary, VOCABULARIES)

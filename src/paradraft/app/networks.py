@@ -14,6 +14,7 @@ from paradraft.models.checkpoint import find_model, open_checkpoint
 from paradraft.models.load import LoadedModel
 from paradraft.nets.folder.facts import facts_of
 from paradraft.nets.folder.files import LoadedNet, is_drafter_folder, load_drafter_folder
+from paradraft.nets.serving.choosing import choose_running
 from paradraft.nets.serving.target import serve_for
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
@@ -50,14 +51,16 @@ def serve_folder(
 ) -> NeuralDrafter:
     """Return a drafter over a folder that fits the target; its memory is freed by `resources`.
 
-    Raises ConfigError for a tree under a rule for chains, ModelError for weights that do not fit.
+    Raises ConfigError for a tree under a rule for chains and for a draft_dtype that cannot serve it, ModelError for
+    weights that do not fit.
     """
     if config.draft_width > 1 and (rule.shape is not Shape.TREE or rule.reads_draft_laws):
         raise ConfigError(
             f"draft_width={config.draft_width} makes trees, and under the rule {rule.name!r} a network drafts chains.",
             remedy="Set draft_width to 1, or use the rule coupled.",
         )
-    network = serve_for(fitted, target, device=config.device)
+    running = choose_running(fitted.config, target.target, dtype=config.draft_dtype)
+    network = serve_for(fitted, target, running, device=config.device)
     resources.callback(network.close)
     limits = target.target.limits
     pages = PageCache(num_pages=limits.num_pages, page_size=limits.page_size)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paradraft.app.config import Config
 from paradraft.core.ports import Needs
 from paradraft.models.load import LoadedModel
+from paradraft.nets.serving.choosing import choose_running
 from paradraft.verify.rules import Rule
 
 if TYPE_CHECKING:
@@ -50,12 +51,19 @@ def fit_networks(opened: Opened, target: LoadedModel) -> tuple[Opened, tuple[str
     return fit_folders(opened, target)
 
 
+def runner_notes(opened: Opened, config: Config, target: LoadedModel) -> tuple[str, ...]:
+    """Return what runs each network; raise ConfigError for a draft_dtype that cannot serve it."""
+    running = [(net, choose_running(net.config, target.target, dtype=config.draft_dtype)) for net in opened.values()]
+    return tuple(f"Network {net.config.method} on {each.runner}." for net, each in running)
+
+
 def build_network_drafter(
     name: str, opened: Opened, config: Config, target: LoadedModel, rule: Rule, resources: ExitStack
 ) -> NeuralDrafter:
     """Return a drafter over a folder that fits the target; its memory is freed by `resources`.
 
-    Raises ConfigError for a tree under a rule for chains, ModelError for weights that do not fit.
+    Raises ConfigError for a tree under a rule for chains and for a draft_dtype that cannot serve it, ModelError for
+    weights that do not fit.
     """
     from paradraft.app.networks import serve_folder
 

@@ -7,7 +7,7 @@ tensor is read once and freed when it is packed, so the model is never held twic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from paradraft.models.rope_frequencies import rope_frequencies
 from paradraft.models.stored import StoredTensor, Values, narrow
 from paradraft.native.packed_file import Part
 from paradraft.native.packing import Bytes, PackedMatrix, pack
-from paradraft.native.records import LayerWeights, ModelWeights
+from paradraft.native.weights import LayerWeights, ModelWeights
 
 
 def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, dtype: str) -> ModelWeights:
@@ -28,13 +28,19 @@ def pack_decoder(config: DecoderConfig, weights: Mapping[str, StoredTensor], *, 
 
     Raises ModelError naming tensors that are missing, foreign, misshapen or not finite, and if the core is absent.
     """
-    parts, packer = decoder_parts(config, dtype), Packer(config, weights)
+    parts, packer = decoder_parts(config, dtype), decoder_packer(config, weights)
     return assemble_decoder(config, parts, {name: packer.bytes_of(part) for name, part in parts.items()})
+
+
+def decoder_packer(config: DecoderConfig, weights: Mapping[str, StoredTensor]) -> Packer:
+    """Return what packs a decoder's tensors; raise ModelError naming those that are missing or foreign."""
+    check_names(config, weights)
+    return Packer(weights, expected_shapes(config))
 
 
 def assemble_decoder(config: DecoderConfig, parts: Mapping[str, Part], memory: Mapping[str, Bytes]) -> ModelWeights:
     """Return a decoder over the memory of its parts, which it keeps and reads in place."""
-    laid = _Laid(parts=parts, memory=memory)
+    laid = LaidParts(parts=parts, memory=memory)
     return ModelWeights(
         num_heads=config.num_heads,
         num_key_heads=config.num_key_heads,
@@ -51,31 +57,34 @@ def assemble_decoder(config: DecoderConfig, parts: Mapping[str, Part], memory: M
     )
 
 
-def _layer(config: DecoderConfig, number: int, laid: _Laid) -> LayerWeights:
-    place = f"layers.{number}."
-    return LayerWeights(
-        query_key_value=laid.matrix(f"{place}query_key_value"),
-        output=laid.matrix(f"{place}output"),
-        gate=laid.matrix(f"{place}gate"),
-        up=laid.matrix(f"{place}up"),
-        down=laid.matrix(f"{place}down"),
-        input_norm=laid.vector(f"{place}input_norm"),
-        inner_norm=laid.vector(f"{place}inner_norm"),
-        query_norm=laid.vector(f"{place}query_norm") if config.has_head_norms else None,
-        key_norm=laid.vector(f"{place}key_norm") if config.has_head_norms else None,
-        window=config.windows[number],
-        has_rope=config.has_rope[number],
-    )
+def _layer(config: DecoderConfig, number: int, laid: LaidParts) -> LayerWeights:
+    layer = laid.layer(f"layers.{number}.", has_head_norms=config.has_head_norms)
+    return replace(layer, window=config.windows[number], has_rope=config.has_rope[number])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Laid:
+class LaidParts:
     """Parts where they lie."""
 
     parts: Mapping[str, Part]
     memory: Mapping[str, Bytes]
 
+    def layer(self, place: str, *, has_head_norms: bool) -> LayerWeights:
+        """Return the decoder layer whose parts' names begin so; it has rotary positions and sees everything."""
+        return LayerWeights(
+            query_key_value=self.matrix(f"{place}query_key_value"),
+            output=self.matrix(f"{place}output"),
+            gate=self.matrix(f"{place}gate"),
+            up=self.matrix(f"{place}up"),
+            down=self.matrix(f"{place}down"),
+            input_norm=self.vector(f"{place}input_norm"),
+            inner_norm=self.vector(f"{place}inner_norm"),
+            query_norm=self.vector(f"{place}query_norm") if has_head_norms else None,
+            key_norm=self.vector(f"{place}key_norm") if has_head_norms else None,
+        )
+
     def matrix(self, name: str) -> PackedMatrix:
+        """Return a packed matrix, with its bias if there is one."""
         part, bias = self.parts[name], f"{name}.bias"
         return PackedMatrix(
             kind=part.form,
@@ -86,10 +95,12 @@ class _Laid:
         )
 
     def vector(self, name: str) -> FloatArray:
+        """Return a vector."""
         values: FloatArray = self.memory[name].view(np.float32)
         return values
 
     def rows(self, name: str) -> Values:
+        """Return a matrix that lies row by row, in fp32 or as the bits of bf16."""
         part = self.parts[name]
         values: Values = self.memory[name].view(np.float32 if part.form == ROWS_FP32 else np.uint16)
         return values.reshape(part.shape)
@@ -98,11 +109,10 @@ class _Laid:
 class Packer:
     """Makes the bytes of one part after the other from checked tensors."""
 
-    def __init__(self, config: DecoderConfig, weights: Mapping[str, StoredTensor]) -> None:
-        """Take the weights; raise ModelError naming tensors that are missing or foreign."""
-        check_names(config, weights)
+    def __init__(self, weights: Mapping[str, StoredTensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Take tensors, whose names were checked, and the shapes that they have to have."""
         self._weights = weights
-        self._shapes = expected_shapes(config)
+        self._shapes = shapes
 
     def bytes_of(self, part: Part) -> Bytes:
         """Return a part as the core reads it, [num_bytes]; raise ModelError for tensors misshapen or not finite."""

@@ -18,12 +18,12 @@ from paradraft.hub.locks import exclusive
 from paradraft.hub.packed import disk_limit, make_room, mark_used, packed_path
 from paradraft.models.checkpoint import Checkpoint
 from paradraft.models.decoder_config import DecoderConfig
-from paradraft.models.native_weights import Packer, assemble_decoder
+from paradraft.models.native_weights import Packer, assemble_decoder, decoder_packer
 from paradraft.models.packed_parts import decoder_parts
 from paradraft.native.packed_file import PackedTable, map_packed, write_packed
 from paradraft.native.packing import Bytes
-from paradraft.native.records import ModelWeights
 from paradraft.native.structs import VERSION
+from paradraft.native.weights import ModelWeights
 
 # Grows whenever the same weight files come to be packed to other bytes: other readers, other rounding.
 _PACKING = 1
@@ -44,7 +44,7 @@ def load_packed(checkpoint: Checkpoint, config: DecoderConfig, *, dtype: str) ->
     A file that is damaged or was made otherwise is not used but made anew. Where none can be saved, or none is to be
     (PARADRAFT_PACKED_GB=0), the weights are packed in memory. Raises ModelError for weights that cannot be used.
     """
-    parts, packer = decoder_parts(config, dtype), Packer(config, checkpoint.stored)
+    parts, packer = decoder_parts(config, dtype), decoder_packer(config, checkpoint.stored)
     notes: tuple[str, ...] = ()
     if disk_limit():
         table = PackedTable(identity=_identity(checkpoint, dtype), parts=parts)

@@ -43,24 +43,26 @@ def decoder_parts(config: DecoderConfig, dtype: str) -> dict[str, Part]:
 
     Raises ModelError if the native core is absent.
     """
-    planner = _Planner(expected_shapes(config), dtype)
+    planner = Planner(expected_shapes(config), dtype)
     for number in range(config.num_layers):
-        planner.add_layer(number)
+        planner.add_layer(f"model.layers.{number}.", f"layers.{number}.")
     planner.add_vector("final_norm", FINAL_NORM)
-    planner.add("head", (EMBEDDING if config.is_tied else HEAD,), _HEAD_KINDS[dtype])
+    planner.add_head("head", EMBEDDING if config.is_tied else HEAD)
     if not config.is_tied:
         planner.add("embedding", (EMBEDDING,), ROWS_FP32 if dtype == "fp32" else ROWS_BF16)
     return planner.parts
 
 
-class _Planner:
+class Planner:
+    """Names the arrays of a model one after the other; shapes are those of its tensors, dtype is one of KINDS."""
+
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], dtype: str) -> None:
         self.parts: dict[str, Part] = {}
         self._shapes = shapes
-        self._kind = KINDS[dtype]
+        self._kind, self._head_kind = KINDS[dtype], _HEAD_KINDS[dtype]
 
-    def add_layer(self, number: int) -> None:
-        prefix, place = f"model.layers.{number}.", f"layers.{number}."
+    def add_layer(self, prefix: str, place: str) -> None:
+        """Add the arrays of a decoder layer, whose names begin with `place` and its tensors' names with `prefix`."""
         for name, layers in _MATRICES.items():
             self.add_matrix(f"{place}{name}", tuple(f"{prefix}{layer}.weight" for layer in layers))
             biases = tuple(bias for layer in layers if (bias := f"{prefix}{layer}.bias") in self._shapes)
@@ -71,12 +73,19 @@ class _Planner:
                 self.add_vector(f"{place}{name}", f"{prefix}{tensor}")
 
     def add_matrix(self, name: str, tensors: tuple[str, ...]) -> None:
+        """Add a packed matrix of tensors joined along their outputs."""
         self.add(name, tensors, self._kind)
 
+    def add_head(self, name: str, tensor: str) -> None:
+        """Add the packed matrix that makes the logits."""
+        self.add(name, (tensor,), self._head_kind)
+
     def add_vector(self, name: str, *tensors: str) -> None:
+        """Add a vector of tensors, one after the other."""
         self.add(name, tensors, VECTOR)
 
     def add(self, name: str, tensors: tuple[str, ...], form: str) -> None:
+        """Add an array of this form."""
         first, *others = (self._shapes[tensor] for tensor in tensors)
         shape = (first[0] + sum(other[0] for other in others), *first[1:])
         is_plain = form in _PLAIN_BYTES

@@ -11,8 +11,8 @@ from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.core.errors import ModelError, ProtocolError
 from paradraft.core.largest import largest
 from paradraft.core.records import RowSampling
+from paradraft.native.addresses import address
 from paradraft.native.library import check, load_library
-from paradraft.native.records import address
 from paradraft.native.structs import ErrorStruct, SamplingStruct
 
 

@@ -9,27 +9,31 @@ import numpy as np
 
 from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.errors import ProtocolError
+from paradraft.native.addresses import address, int_address
 from paradraft.native.library import INSTRUCTION_SETS, check, load_library
-from paradraft.native.records import ModelWeights, PassInput, PassOutput, address, int_address
+from paradraft.native.records import ContextEntries, PassInput, PassOutput, Summary
 from paradraft.native.structs import ErrorStruct, OptionsStruct, ResultsStruct
+from paradraft.native.weights import ModelWeights
 
 CACHE_KINDS: Mapping[str, int] = {"float32": 1, "bfloat16": 2}
 
 
 class Executor:
-    """A model, its cache of keys and values, and threads of its own. One call at a time; the GIL is free meanwhile."""
+    """A model, its cache of keys and values, and threads. One call at a time; the GIL is free meanwhile."""
 
     def __init__(
         self,
         weights: ModelWeights,
         *,
         num_slots: int,
-        num_threads: int,
+        num_threads: int = 1,
+        shares: Executor | None = None,
         cache_kind: str = "bfloat16",
         instruction_set: str | None = None,
     ) -> None:
         """Set aside the cache of num_slots tokens and start num_threads - 1 threads.
 
+        shares: an executor whose threads are used instead, and live as long as any executor does that uses them.
         cache_kind is one of CACHE_KINDS. instruction_set is one that library.py finds; None: the environment's
         PARADRAFT_INSTRUCTION_SET, else the fastest. Raises ModelError if the library is absent or memory is short,
         ProtocolError for sizes that do not fit together, ConfigError for an instruction set that cannot run here.
@@ -44,6 +48,7 @@ class Executor:
             cache_kind=CACHE_KINDS[cache_kind],
             num_threads=num_threads,
             instruction_set=library.instruction_set(instruction_set),
+            shares=None if shares is None else shares.opened_engine(),
         )
         engine, error = ctypes.c_void_p(), ErrorStruct()
         arguments = (ctypes.byref(part) for part in (model, options, engine, error))
@@ -55,13 +60,23 @@ class Executor:
 
     def run(self, given: PassInput) -> PassOutput:
         """Run a pass. Raises ProtocolError, before anything is written, for ids, slots or parents that cannot be."""
-        engine = self._open_engine()
-        struct = given.struct()
+        engine = self.opened_engine()
+        struct = given.struct(self._weights.hidden_size)
         shape = (struct.num_tokens, self._weights.hidden_size)
         hidden = np.empty((len(given.hidden_layers), *shape), dtype=np.float32)
         entropy = np.empty((len(given.entropy_layers), shape[0], self._weights.num_heads), dtype=np.float32)
         logits = self._logits_of(len(given.scored))
-        results = ResultsStruct(logits=address(logits), hidden=address(hidden), entropy=address(entropy))
+        normed = np.empty((len(given.scored), shape[1]), dtype=np.float32) if given.wants_normed else None
+        summary = _summary_of(given)
+        results = ResultsStruct(
+            logits=address(logits),
+            hidden=address(hidden),
+            entropy=address(entropy),
+            normed=None if normed is None else address(normed),
+            candidates=None if summary is None else address(summary.candidates),
+            candidate_logits=None if summary is None else address(summary.logits),
+            log_totals=None if summary is None else address(summary.log_totals),
+        )
         error = ErrorStruct()
         arguments = (ctypes.byref(part) for part in (struct, results, error))
         check(self._functions.paradraft_engine_run(engine, *arguments), error)
@@ -72,7 +87,19 @@ class Executor:
             best=best,
             hidden=dict(zip(given.hidden_layers.tolist(), hidden, strict=True)),
             entropies=dict(zip(given.entropy_layers.tolist(), entropy, strict=True)),
+            normed=normed,
+            summary=summary,
         )
+
+    def append(self, entries: ContextEntries) -> None:
+        """Write keys and values of context entries.
+
+        Raises ProtocolError, before anything is written, for slots or positions that cannot be, and for a model
+        without taps.
+        """
+        engine, taps = self.opened_engine(), self._weights.taps
+        struct, error = entries.struct(0 if taps is None else taps.inputs), ErrorStruct()
+        check(self._functions.paradraft_engine_append(engine, ctypes.byref(struct), ctypes.byref(error)), error)
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         """Copy slots in every layer; all sources [n] are read before any destination [n] is written."""
@@ -82,7 +109,7 @@ class Executor:
             )
         error = ErrorStruct()
         addresses = (int_address(sources), int_address(destinations))
-        engine = self._open_engine()
+        engine = self.opened_engine()
         check(self._functions.paradraft_engine_move(engine, *addresses, len(sources), ctypes.byref(error)), error)
 
     def close(self) -> None:
@@ -91,7 +118,8 @@ class Executor:
             self._functions.paradraft_engine_destroy(self._engine)
             self._engine = None
 
-    def _open_engine(self) -> ctypes.c_void_p:
+    def opened_engine(self) -> ctypes.c_void_p:
+        """Return what the library calls an engine; raise ProtocolError if the executor is closed."""
         if self._engine is None:
             raise ProtocolError("The executor is closed.", remedy="Build another one.")
         return self._engine
@@ -102,3 +130,15 @@ class Executor:
             self._logits = np.empty((count, self._weights.vocab_size), dtype=np.float32)
         logits: FloatArray = self._logits[:count]
         return logits
+
+
+def _summary_of(given: PassInput) -> Summary | None:
+    """Return memory for what a pass is to say of its logits, if anything."""
+    if given.summary is None:
+        return None
+    shape = (len(given.scored), max(given.summary.num_candidates, 0))
+    return Summary(
+        candidates=np.empty(shape, dtype=np.int32),
+        logits=np.empty(shape, dtype=np.float32),
+        log_totals=np.empty(shape[0], dtype=np.float32),
+    )

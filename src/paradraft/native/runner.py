@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -14,10 +14,9 @@ from paradraft.core.ports import Limits, Needs
 from paradraft.core.records import Batch, Proposal
 from paradraft.native.chooser import NativeChooser
 from paradraft.native.executor import Executor
-from paradraft.native.packing import PackedMatrix
 from paradraft.native.pass_layout import Taps, lay_out
-from paradraft.native.records import ModelWeights
 from paradraft.native.scores import ArrayScores
+from paradraft.native.weights import ModelWeights
 
 NO_NEEDS = Needs(sources=())
 # What each number format means for the cache.
@@ -43,8 +42,11 @@ class NativeOptions:
 class NativeRunner:
     """Implements core.ports.Target over packed weights. It owns the cache; pages are given out elsewhere."""
 
-    def __init__(self, weights: ModelWeights, options: NativeOptions) -> None:
-        """Set aside the cache and start the threads; raises what Executor raises, ProtocolError for absent layers."""
+    def __init__(self, weights: ModelWeights, options: NativeOptions, *, shares: Executor | None = None) -> None:
+        """Set aside the cache and start the threads, or use those of an executor that shares them.
+
+        Raises what Executor raises, ProtocolError for absent layers.
+        """
         needs = options.needs
         check_taps(needs, len(weights.layers))
         self._weights = weights
@@ -54,6 +56,7 @@ class NativeRunner:
             weights,
             num_slots=options.num_pages * options.page_size,
             num_threads=options.num_threads,
+            shares=shares,
             cache_kind=CACHE_KINDS[options.dtype],
         )
         self._executor: Executor | None = executor
@@ -71,11 +74,17 @@ class NativeRunner:
                 remedy=f"Set draft_layers to a whole number from 1 to {self.limits.num_layers - 1}.",
             )
         shortened = replace(self._weights, layers=self._weights.layers[:count])
-        runner = NativeRunner(
-            shortened, replace(self._options, num_pages=num_pages, page_size=page_size, needs=NO_NEEDS)
-        )
+        options = replace(self._options, num_pages=num_pages, page_size=page_size, needs=NO_NEEDS)
+        runner = NativeRunner(shortened, options, shares=self._executor)
         runner.limits = replace(runner.limits, weight_bytes=0)
         return runner
+
+    def open_beside(self, weights: ModelWeights, *, num_slots: int, dtype: str) -> Executor:
+        """Return an executor of another model on this one's threads: two teams would take the cores from each other.
+
+        dtype: one of CACHE_KINDS, of its cache. Raises what Executor raises.
+        """
+        return Executor(weights, num_slots=num_slots, shares=self._open(), cache_kind=CACHE_KINDS[dtype])
 
     def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket[ArrayScores]:
         """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
@@ -128,14 +137,8 @@ def _limits(weights: ModelWeights, options: NativeOptions, instruction_set: str)
         num_pages=options.num_pages,
         page_size=options.page_size,
         bytes_per_token=cache_bytes * len(weights.layers),
-        weight_bytes=sum(matrix.data.nbytes for matrix in _matrices(weights)) + _embedding_bytes(weights),
+        weight_bytes=weights.packed_bytes + _embedding_bytes(weights),
     )
-
-
-def _matrices(weights: ModelWeights) -> Iterator[PackedMatrix]:
-    yield weights.head
-    for layer in weights.layers:
-        yield from (layer.query_key_value, layer.output, layer.gate, layer.up, layer.down)
 
 
 def _embedding_bytes(weights: ModelWeights) -> int:

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import ClassVar
 
-VERSION = 1
+VERSION = 2
 
 Fields = list[tuple[str, type]]
 
@@ -56,6 +56,8 @@ class ModelStruct(Structure):
         ("embedding", c_void_p),
         ("embedding_kind", c_int32),
         ("reserved", c_int32),
+        ("taps", MatrixStruct),
+        ("taps_norm", c_void_p),
     ]
 
 
@@ -65,6 +67,7 @@ class OptionsStruct(Structure):
     _fields_: ClassVar[Fields] = [
         ("num_slots", c_int64),
         *((name, c_int32) for name in ("cache_kind", "num_threads", "instruction_set", "reserved")),
+        ("shares", c_void_p),
     ]
 
 
@@ -79,13 +82,28 @@ class PassStruct(Structure):
         ("hidden_layers", c_void_p),
         ("num_entropy_layers", c_int64),
         ("entropy_layers", c_void_p),
+        *((name, c_void_p) for name in ("states", "temperatures")),
+        ("num_candidates", c_int64),
+        *((name, c_int32) for name in ("sees_both_ways", "reserved")),
     ]
 
 
 class ResultsStruct(Structure):
     """paradraft_results."""
 
-    _fields_: ClassVar[Fields] = [("logits", c_void_p), ("hidden", c_void_p), ("entropy", c_void_p)]
+    _fields_: ClassVar[Fields] = [
+        *((name, c_void_p) for name in ("logits", "hidden", "entropy", "normed")),
+        *((name, c_void_p) for name in ("candidates", "candidate_logits", "log_totals")),
+    ]
+
+
+class EntriesStruct(Structure):
+    """paradraft_entries."""
+
+    _fields_: ClassVar[Fields] = [
+        ("num_entries", c_int64),
+        *((name, c_void_p) for name in ("taps", "positions", "slots")),
+    ]
 
 
 class SamplingStruct(Structure):
@@ -119,6 +137,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
         c_int32,
         [c_void_p, POINTER(PassStruct), POINTER(ResultsStruct), POINTER(ErrorStruct)],
     ),
+    "paradraft_engine_append": (c_int32, [c_void_p, POINTER(EntriesStruct), POINTER(ErrorStruct)]),
     "paradraft_engine_move": (c_int32, [c_void_p, c_void_p, c_void_p, c_int64, POINTER(ErrorStruct)]),
     "paradraft_multiply": (
         c_int32,

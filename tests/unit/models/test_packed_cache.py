@@ -26,7 +26,8 @@ from paradraft.models.stored import StoredTensor
 from paradraft.models.weight_map import WeightMap
 from paradraft.native.executor import Executor
 from paradraft.native.packed_file import PAGE
-from paradraft.native.records import ModelWeights, PassInput
+from paradraft.native.records import PassInput
+from paradraft.native.weights import ModelWeights
 from support.native import needs_native
 
 pytestmark = needs_native

@@ -13,8 +13,9 @@ from paradraft.core.errors import ProtocolError
 from paradraft.native.executor import Executor
 from paradraft.native.library import check, load_library
 from paradraft.native.packing import pack
-from paradraft.native.records import ModelWeights, PassInput
+from paradraft.native.records import PassInput
 from paradraft.native.structs import ErrorStruct
+from paradraft.native.weights import ModelWeights
 from support.native import needs_native
 from support.native_passes import INSTRUCTION_SETS, KINDS, Row, pass_input, tiny_weights
 
@@ -84,7 +85,7 @@ def test_the_best_of_another_number_of_tokens_are_refused() -> None:
     executor.run(pass_input([Row([1, 2], [0, 1])]))
     best, error = np.empty(3, dtype=np.int32), ErrorStruct()
     function = load_library().functions.paradraft_engine_best
-    engine = executor._open_engine()
+    engine = executor.opened_engine()
     with pytest.raises(ProtocolError, match="scored 2 tokens, not 3"):
         check(function(engine, 3, best.ctypes.data, ctypes.byref(error)), error)
     executor.close()

@@ -21,7 +21,8 @@ from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.models.visibility import RowTokens, visible_keys
 from paradraft.native.executor import Executor
 from paradraft.native.packing import pack
-from paradraft.native.records import ModelWeights, PassInput, PassOutput
+from paradraft.native.records import PassInput, PassOutput
+from paradraft.native.weights import ModelWeights
 from support.native import needs_native
 from support.native_passes import INSTRUCTION_SETS, ODD, Row, native_weights, pass_input, tiny_weights
 

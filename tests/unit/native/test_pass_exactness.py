@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paradraft.native.executor import Executor
-from paradraft.native.records import ModelWeights
+from paradraft.native.weights import ModelWeights
 from support.native import needs_native
 from support.native_passes import INSTRUCTION_SETS, KINDS, ODD, Bits, Row, Runner, pass_input, tiny_weights
 

@@ -1,4 +1,4 @@
-"""From logits to marginals, and the heads that know the token before: those are asked along one path, in numpy.
+"""The heads that know the token before, laid out on the host: they are asked along one path, in numpy.
 
 A walk of K steps over C candidates takes K products of [C, r] and [r], some microseconds; scoring the whole
 vocabulary at each step would take a thousand times that. Legend: R rows, K drafts, C candidates, r rank, d hidden size,
@@ -8,48 +8,14 @@ V and Vd target and draft vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from paradraft.core.arrays import FloatArray
-from paradraft.nets.networks.confidence import ConfidenceHead
-from paradraft.nets.networks.correction import MarkovHead
-from paradraft.nets.serving.place import as_tensor
-from paradraft.nets.serving.rounds import DraftFeed, Marginals
-from paradraft.nets.vocabulary import DraftVocabulary
+from paradraft.core.arrays import FloatArray, IntArray
+from paradraft.nets.config import NetConfig
 
-
-class MarginalHeads:
-    """Everything behind the logits: the best candidates, and the heads that know the token before."""
-
-    def __init__(
-        self,
-        vocabulary: DraftVocabulary,
-        markov: MarkovHead | None,
-        confidence: ConfidenceHead | None,
-        *,
-        device: torch.device,
-    ) -> None:
-        self._ids = vocabulary.ids.to(device)
-        self._markov = None if markov is None else MarkovTables(markov, device=device)
-        self._confidence = None if confidence is None else ConfidenceTables(confidence, markov, device=device)
-        self.num_bytes = 0 if self._markov is None else self._markov.num_bytes
-
-    def marginals(self, logits: Tensor, hidden: Tensor, feed: DraftFeed) -> Marginals:
-        """Return the marginals of logits [R, K, Vd] at slots with hidden states [R, K, d]."""
-        wide = logits.to(torch.float32)
-        best = torch.topk(wide, min(feed.num_candidates, wide.shape[-1]), dim=-1)
-        temperatures = as_tensor(feed.temperatures, wide.device)
-        scaled = wide if bool((feed.temperatures == 1.0).all()) else wide / temperatures[:, None, None]
-        return Marginals(
-            ids=self._ids[best.indices].to(torch.int32).cpu().numpy(),
-            logits=best.values.cpu().numpy(),
-            log_total=torch.logsumexp(scaled, dim=-1).cpu().numpy(),
-            correction=None if self._markov is None else self._markov.round(best.indices, hidden),
-            confidence=None if self._confidence is None else self._confidence.round(hidden),
-        )
+Reader = Callable[[str], FloatArray]  # gives a tensor of the network by its name, in fp32
 
 
 class RoundCorrection:
@@ -84,48 +50,54 @@ class RoundConfidence:
         return 0.5 * (1.0 + math.tanh(0.5 * logit))
 
 
-class MarkovTables:
-    """A Markov head laid out for serving. Tables of tokens before are held on the host, in fp32."""
+class TokenHeads:
+    """The Markov head and the confidence head of a network, as far as it has them."""
 
-    def __init__(self, head: MarkovHead, *, device: torch.device) -> None:
-        self._first = _host(head.markov_w1.weight)
-        self._second = head.markov_w2.weight.detach().to(device=device, dtype=torch.float32)
-        self._of_hidden: tuple[Tensor, Tensor] | None = None
-        self._of_token: FloatArray | None = None
-        if head.gate_proj is not None:
-            cut = head.gate_proj.in_features - self._second.shape[1]
-            weight = head.gate_proj.weight.detach().to(device=device, dtype=torch.float32)
-            self._of_hidden = (weight[:, :cut], head.gate_proj.bias.detach().to(weight))
-            self._of_token = _host(weight[:, cut:])
-        self.num_bytes = self._first.nbytes + self._second.numel() * self._second.element_size()
+    def __init__(self, config: NetConfig, read: Reader) -> None:
+        """Read the heads' tensors, which have the names of nets.networks."""
+        self._markov = _MarkovTables(config, read) if config.markov_rank else None
+        first = self._markov.first if self._markov is not None and config.confidence_reads_markov else None
+        self._confidence = _ConfidenceTables(read, first) if config.has_confidence else None
+        self.num_bytes = 0 if self._markov is None else self._markov.num_bytes
 
-    def round(self, candidates: Tensor, hidden: Tensor) -> RoundCorrection:
-        """Return the correction of a round with these candidates [R, K, C] (draft ids) and hidden states [R, K, d]."""
-        second = self._second[candidates]
-        if self._of_hidden is None or self._of_token is None:
-            return RoundCorrection(self._first, _host(second), None)
-        weight, bias = self._of_hidden
-        of_slots = torch.nn.functional.linear(hidden.to(weight.dtype), weight, bias)
-        return RoundCorrection(self._first, _host(second), (_host(of_slots), self._of_token))
+    def round(self, candidates: IntArray, hidden: FloatArray) -> tuple[RoundCorrection | None, RoundConfidence | None]:
+        """Return what they say in a round with these candidates [R, K, C] (draft ids) and hidden states [R, K, d]."""
+        correction = None if self._markov is None else self._markov.round(candidates, hidden)
+        confidence = None if self._confidence is None else self._confidence.round(hidden)
+        return correction, confidence
 
 
-class ConfidenceTables:
-    """A confidence head laid out for serving: what each token before adds is worked out once."""
+class _MarkovTables:
+    """A Markov head."""
 
-    def __init__(self, head: ConfidenceHead, markov: MarkovHead | None, *, device: torch.device) -> None:
-        of_hidden, of_previous, bias = (part.detach().to(dtype=torch.float32) for part in head.parts())
-        self._weight, self._bias = of_hidden.to(device), float(bias)
-        self._of_tokens: FloatArray | None = None
-        if markov is not None and len(of_previous):
-            table = markov.markov_w1.weight.detach().to(dtype=torch.float32)
-            self._of_tokens = _host(table @ of_previous.to(table.device))
+    def __init__(self, config: NetConfig, read: Reader) -> None:
+        self.first = read("markov_head.markov_w1.weight")
+        self._second = read("markov_head.markov_w2.weight")
+        self._gate: tuple[FloatArray, FloatArray, FloatArray] | None = None
+        if config.markov_kind == "gated":
+            weight, cut = read("markov_head.gate_proj.weight"), config.hidden_size
+            self._gate = (weight[:, :cut], weight[:, cut:], read("markov_head.gate_proj.bias"))
+        self.num_bytes = self.first.nbytes + self._second.nbytes
 
-    def round(self, hidden: Tensor) -> RoundConfidence:
-        """Return the confidence of a round with these hidden states [R, K, d]."""
-        logits = hidden.to(self._weight.dtype) @ self._weight + self._bias
-        return RoundConfidence(_host(logits), self._of_tokens)
+    def round(self, candidates: IntArray, hidden: FloatArray) -> RoundCorrection:
+        """Return the correction of a round."""
+        second: FloatArray = self._second[candidates]
+        if self._gate is None:
+            return RoundCorrection(self.first, second, None)
+        of_hidden, of_token, bias = self._gate
+        return RoundCorrection(self.first, second, (hidden @ of_hidden.T + bias, of_token))
 
 
-def _host(values: Tensor) -> FloatArray:
-    array: FloatArray = values.detach().to(device="cpu", dtype=torch.float32).contiguous().numpy()
-    return array
+class _ConfidenceTables:
+    """A confidence head; what each token before adds is worked out once."""
+
+    def __init__(self, read: Reader, first: FloatArray | None) -> None:
+        """Take W1 [V, r] if the head reads it."""
+        weight = read("confidence_head.proj.weight")[0]
+        cut = len(weight) - (0 if first is None else first.shape[1])
+        self._weight, self._bias = weight[:cut], read("confidence_head.proj.bias")[0]
+        self._of_tokens: FloatArray | None = None if first is None else first @ weight[cut:]
+
+    def round(self, hidden: FloatArray) -> RoundConfidence:
+        """Return the confidence of a round."""
+        return RoundConfidence(hidden @ self._weight + self._bias, self._of_tokens)

@@ -8,7 +8,7 @@ from paradraft.core.errors import ProtocolError
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.nets.config import NetConfig
 from paradraft.nets.networks.corrected import CorrectedNet
-from paradraft.nets.serving.heads import MarginalHeads
+from paradraft.nets.serving.marginals import MarginalHeads
 from paradraft.nets.serving.place import ServingPlace
 
 Weights = TypeVar("Weights")
@@ -28,7 +28,7 @@ class ServingNetwork(Generic[Weights]):
         self.block_size = config.block_size
         self.shift = shift
         self.max_positions = config.max_positions
-        self.heads = MarginalHeads(net.vocabulary, net.markov_head, net.confidence_head, device=place.device)
+        self.heads = MarginalHeads(net)
         self.extra_bytes = net.num_served * place.dtype.itemsize + self.heads.num_bytes
         if store is not None:
             self.extra_bytes += place.num_pages * place.page_size * store.shape.bytes_per_token(place.dtype)

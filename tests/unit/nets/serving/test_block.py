@@ -11,7 +11,18 @@ from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.serving.block import BlockNetwork
 from paradraft.nets.serving.rounds import Marginals
-from support.drafting_nets import DRAFTED, PLACE, SIZE, VOCABULARY, HandFed, block_config, joined, random_net
+from support.drafting_nets import (
+    DRAFTED,
+    PLACE,
+    SIZE,
+    VOCABULARY,
+    HandFed,
+    block_config,
+    joined,
+    native_block,
+    random_net,
+)
+from support.native import needs_native
 
 LENGTH = 24
 VARIANTS = {
@@ -27,6 +38,12 @@ VARIANTS = {
         "confidence_reads_markov": False,
     },
 }
+
+
+@pytest.fixture(params=["torch", pytest.param("native", marks=needs_native)])
+def serve(request):
+    """Return what puts a net into service, in fp32."""
+    return native_block if request.param == "native" else lambda net: BlockNetwork(net, PLACE)
 
 
 def text(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +65,7 @@ def trained(net: BlockNet, ids: np.ndarray, taps: np.ndarray, anchors: list[int]
     return output.logits.numpy(), confidence
 
 
-def served(network: BlockNetwork, ids: np.ndarray, taps: np.ndarray, anchor: int, chunks: int = 3):
+def served(network, ids: np.ndarray, taps: np.ndarray, anchor: int, chunks: int = 3):
     row = HandFed(network)
     for part in np.array_split(np.arange(anchor), chunks) if anchor else ():
         network.append(row.context_feed(ids[part], taps[part]))
@@ -68,11 +85,11 @@ def spread(marginals: Marginals, row: int, ids: np.ndarray, anchor: int, net: Bl
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_cached_context_gives_the_logits_of_a_full_recompute(changes):
+def test_cached_context_gives_the_logits_of_a_full_recompute(changes, serve):
     net = random_net(block_config(**changes))
     ids, taps = text()
     wanted, confidence = trained(net, ids, taps, [9, 13])
-    network = BlockNetwork(net, PLACE)
+    network = serve(net)
     for place, anchor in enumerate((9, 13)):
         marginals = served(network, ids, taps, anchor)
         np.testing.assert_allclose(spread(marginals, 0, ids, anchor, net), wanted[place], atol=1e-4)
@@ -82,11 +99,11 @@ def test_cached_context_gives_the_logits_of_a_full_recompute(changes):
         assert (marginals.correction is None) == (net.markov_head is None)
 
 
-def test_candidates_come_best_first_and_the_rest_is_in_the_total():
+def test_candidates_come_best_first_and_the_rest_is_in_the_total(serve):
     net = random_net(block_config())
     ids, taps = text()
     wanted, _ = trained(net, ids, taps, [11])
-    network = BlockNetwork(net, PLACE)
+    network = serve(net)
     row = HandFed(network)
     network.append(row.context_feed(ids[:11], taps[:11]))
     marginals = network.draft(
@@ -98,14 +115,14 @@ def test_candidates_come_best_first_and_the_rest_is_in_the_total():
     np.testing.assert_allclose(marginals.log_total[0], np.log(np.exp(wanted[0] / 0.5).sum(-1)), atol=1e-4)
 
 
-def test_rows_draft_together_as_alone_wherever_their_slots_lie():
+def test_rows_draft_together_as_alone_wherever_their_slots_lie(serve):
     net = random_net(block_config(markov_rank=4))
-    network = BlockNetwork(net, PLACE)
+    network = serve(net)
     scattered = np.random.default_rng(3).permutation(128)
     rows, feeds, alone = [], [], []
     for number, anchor in enumerate((7, 0, 12)):
         ids, taps = text(number)
-        alone.append(spread(served(BlockNetwork(net, PLACE), ids, taps, anchor, chunks=1), 0, ids, anchor, net))
+        alone.append(spread(served(serve(net), ids, taps, anchor, chunks=1), 0, ids, anchor, net))
         row = HandFed(network, scattered[40 * number : 40 * (number + 1)])
         if anchor:
             network.append(row.context_feed(ids[:anchor], taps[:anchor]))
@@ -116,9 +133,9 @@ def test_rows_draft_together_as_alone_wherever_their_slots_lie():
         np.testing.assert_allclose(spread(together, number, ids, anchor, net), alone[number], atol=1e-4)
 
 
-def test_a_draft_leaves_no_trace_in_the_context():
+def test_a_draft_leaves_no_trace_in_the_context(serve):
     net = random_net(block_config())
-    network = BlockNetwork(net, PLACE)
+    network = serve(net)
     ids, taps = text()
     row = HandFed(network)
     network.append(row.context_feed(ids[:8], taps[:8]))
@@ -155,8 +172,8 @@ def test_a_block_sees_the_taps_before_its_anchor_and_no_others():
     assert np.abs(trained(net, ids, before, [9])[0] - wanted).max() > 1e-3
 
 
-def test_a_closed_network_says_so():
-    network = BlockNetwork(random_net(block_config()), PLACE)
+def test_a_closed_network_says_so(serve):
+    network = serve(random_net(block_config()))
     row = HandFed(network)
     network.close()
     with pytest.raises(ProtocolError, match="closed"):

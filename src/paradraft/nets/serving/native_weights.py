@@ -1,0 +1,95 @@
+"""The weights of a block net (DFlash, DSpark) packed for the native core.
+
+Legend: V and Vd target and draft vocabulary, d hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from paradraft.core.arrays import FloatArray, IntArray, ints
+from paradraft.models.native_weights import LaidParts, Packer
+from paradraft.models.packed_parts import Planner
+from paradraft.models.rope_config import RopeConfig
+from paradraft.models.rope_frequencies import rope_frequencies
+from paradraft.models.stored import StoredTensor
+from paradraft.native.weights import ModelWeights
+from paradraft.nets.config import NetConfig
+from paradraft.nets.serving.heads import TokenHeads
+from paradraft.nets.shapes import EMBEDDING, HEAD, MASK_EMBEDDING, OFFSETS, wanted_tensors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NativeBlockWeights:
+    """A whole network. The model's vocabulary is the draft vocabulary, and states enter it instead of tokens."""
+
+    model: ModelWeights
+    embedding: StoredTensor  # [V, d] of the anchors, as it was stored
+    mask: FloatArray  # [d]
+    ids: IntArray  # [Vd] the target's id of each draft id
+    heads: TokenHeads
+
+
+def pack_block(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: str) -> NativeBlockWeights:
+    """Return a network's tensors, with both tables of its target, as the native core reads them.
+
+    dtype: one of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
+    """
+    laid = _laid_out(config, state, dtype)
+    model = ModelWeights(
+        num_heads=config.num_heads,
+        num_key_heads=config.num_key_heads,
+        head_dim=config.head_dim,
+        norm_eps=config.norm_eps,
+        inverse_frequencies=rope_frequencies(
+            RopeConfig(kind="default", theta=config.rope_theta),
+            config.head_dim,
+            positions=config.max_positions,
+            trained_positions=config.max_positions,
+        ),
+        layers=tuple(
+            laid.layer(f"layers.{number}.", has_head_norms=config.has_head_norms) for number in range(config.num_layers)
+        ),
+        final_norm=laid.vector("final_norm"),
+        head=laid.matrix("head"),
+        taps=laid.matrix("taps"),
+        taps_norm=laid.vector("taps_norm"),
+    )
+    embedding = state[EMBEDDING]
+    return NativeBlockWeights(
+        model=model,
+        embedding=embedding,
+        mask=state[MASK_EMBEDDING].floats().copy()
+        if config.has_mask_embedding
+        else rows_of(embedding, ints([config.mask_token_id]))[0],
+        ids=_target_ids(config, state),
+        heads=TokenHeads(config, lambda name: state[name].floats().copy()),
+    )
+
+
+def rows_of(table: StoredTensor, rows: IntArray) -> FloatArray:
+    """Return some rows of a table in fp32."""
+    return StoredTensor(values=table.values[rows], is_bf16=table.is_bf16).floats()
+
+
+def _laid_out(config: NetConfig, state: Mapping[str, StoredTensor], dtype: str) -> LaidParts:
+    wanted, size = wanted_tensors(config), config.hidden_size
+    tables = {EMBEDDING: (config.vocab_size, size), HEAD: (config.draft_vocab_size, size)}
+    shapes = {**wanted.optional, **wanted.required, **tables}
+    planner = Planner(shapes, dtype)
+    planner.add_matrix("taps", ("fc.weight",))
+    planner.add_vector("taps_norm", "hidden_norm.weight")
+    for number in range(config.num_layers):
+        planner.add_layer(f"layers.{number}.", f"layers.{number}.")
+    planner.add_vector("final_norm", "norm.weight")
+    planner.add_head("head", HEAD)
+    packer = Packer(state, shapes)
+    return LaidParts(parts=planner.parts, memory={name: packer.bytes_of(part) for name, part in planner.parts.items()})
+
+
+def _target_ids(config: NetConfig, state: Mapping[str, StoredTensor]) -> IntArray:
+    places = np.arange(config.draft_vocab_size)
+    return ints(places + state[OFFSETS].values if OFFSETS in state else places)

@@ -1,0 +1,99 @@
+"""A drafting network on the native core changes no token, whatever it and its target are rounded to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paradraft import LLM, SamplingParams
+from paradraft.core.errors import ConfigError
+from paradraft.models.tiny import write_tiny_model
+from paradraft.nets.folder.facts import open_target
+from paradraft.nets.folder.files import save_drafter_folder
+from support.drafter_folders import card, drafter
+from support.native import needs_native
+
+SIZES = {"hidden_size": 48, "vocab_size": 259, "draft_vocab_size": 128, "num_target_layers": 3, "tap_layers": (0, 1)}
+OPTIONS = {"draft_price": 0.0, "gamma": 4, "adaptive": False, "schedule_verification": False, "kv_tokens": 1024}
+PROMPTS = [[5, 9, 60, 8], [70, 71, 72, 70], list(range(40, 80))]
+pytestmark = needs_native
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("target") / "target", "llama", 3)
+
+
+@pytest.fixture(scope="module", params=["dspark", "dflash"])
+def folder(request: pytest.FixtureRequest, target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("net") / request.param
+    return save_drafter_folder(path, drafter(request.param, **SIZES), card(target=open_target(str(target))[1]))
+
+
+def answers(target: Path, temperature: float, **options: object) -> tuple[list[tuple[object, object]], int]:
+    """Return tokens and log-probabilities of the answers, and how many drafts were made."""
+    params = SamplingParams(temperature=temperature, max_tokens=24, seed=5, ignore_eos=True, logprobs=2)
+    with LLM(str(target), **{**OPTIONS, "threads": 1, **options}) as llm:
+        results = llm.generate(PROMPTS, params)
+        failures = getattr(llm.engine.drafter, "failures", 0)
+        assert not failures, llm.engine.drafter.last_reason
+        choices = [result.choices[0] for result in results]
+    return [(choice.token_ids, choice.logprobs) for choice in choices], sum(each.stats.drafted for each in choices)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
+def test_answers_are_those_of_plain_decoding(folder: Path, target: Path, dtype: str, temperature: float):
+    plain, _ = answers(target, temperature, drafter="none", dtype=dtype)
+    found, drafted = answers(target, temperature, drafter=str(folder), dtype=dtype)
+    assert found == plain
+    assert drafted > 50
+
+
+@pytest.mark.parametrize("ways", [{"threads": 2}, {"draft_width": 3, "draft_nodes": 9}, {"max_rows": 1}], ids=str)
+def test_neither_threads_nor_trees_nor_company_change_a_token(folder: Path, target: Path, ways: dict[str, int]):
+    plain, _ = answers(target, 0.7, drafter="none", dtype="bf16")
+    assert answers(target, 0.7, drafter=str(folder), dtype="bf16", **ways)[0] == plain
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": "bf16"}, "on the native core in int8."),
+        ({"dtype": "int8"}, "on the native core in int8."),
+        ({"dtype": "fp32"}, "on the native core in fp32."),
+        ({"dtype": "int4"}, "on the native core in int8."),
+        ({"dtype": "bf16", "draft_dtype": "int4"}, "on the native core in int4."),
+        ({"dtype": "fp32", "draft_dtype": "bf16"}, "on the native core in bf16."),
+        ({"dtype": "fp32", "draft_dtype": "fp16"}, "on torch in fp16."),
+        ({"dtype": "bf16", "runner": "torch"}, "on torch in bf16."),
+        ({"dtype": "bf16", "runner": "torch", "draft_dtype": "fp32"}, "on torch in fp32."),
+    ],
+    ids=str,
+)
+def test_the_start_up_line_says_what_runs_the_network(folder: Path, target: Path, options: dict[str, str], words: str):
+    with LLM(str(target), drafter=str(folder), **OPTIONS, **options) as llm:
+        assert f"Network {folder.name} {words}" in llm.summary()
+
+
+def test_int8_is_refused_where_nothing_computes_in_it(folder: Path, target: Path):
+    with pytest.raises(ConfigError, match=r"draft_dtype='int8' cannot serve a \w+ network"):
+        LLM(str(target), drafter=str(folder), runner="torch", draft_dtype="int8", **OPTIONS)
+    with pytest.raises(ConfigError, match="draft_dtype='int2' is not known"):
+        LLM(str(target), drafter=str(folder), draft_dtype="int2", **OPTIONS)
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_the_shipped_network_changes_no_token(temperature: float):
+    prompts = ["Tell me about the moon.", "What is 17 times 3? Think step by step."]
+    params = SamplingParams(temperature=temperature, max_tokens=40, seed=9, ignore_eos=True)
+    said = []
+    for options in ({"drafter": "none"}, {"draft_network": "auto", "draft_sources": ("network",)}):
+        with LLM(dtype="bf16", adaptive=False, threads=1, **options) as llm:
+            results = llm.generate(prompts, params)
+            said.append([result.choices[0].token_ids for result in results])
+            drafted = sum(result.choices[0].stats.drafted for result in results)
+    assert said[0] == said[1]
+    assert drafted > 20
