@@ -25,7 +25,7 @@ from arms import OURS, Arm, all_arms, choose
 from figures import answers_of, same_on_repeat, table_of
 from process import Peer, PeerFailed, PeerRefused
 from shown import draw, markdown
-from turns import Measurement, Plan, measure
+from turns import Measurement, Plan, Turn, measure
 from weights import Weights, WeightsMissing
 
 from paradraft import LLM, SamplingParams
@@ -93,6 +93,7 @@ def start_all(
             absent[arm.name] = str(error)
             say(f"absent: {error}")
         else:
+            say(str(facts[arm.name].get("summary", "loaded")))
             stack.callback(peers[arm.name].close)
     return peers, facts, absent
 
@@ -207,8 +208,14 @@ def report_of(
         "figures": table_of(arms, found, options.concurrency),
         "agreement": agreement(arms, found, prompts, weights.form("bf16")),
         "absent": absences(absent, found),
-        "turns": [asdict(turn) for turn in found.turns],
+        "answers": {arm.name: [" ".join(map(str, given)) for given in answers_of(arm.name, found)] for arm in arms},
+        "turns": [_seconds_of(turn) for turn in found.turns],
     }
+
+
+def _seconds_of(turn: Turn) -> dict[str, Any]:
+    place = {"arm": turn.arm, "rows": turn.rows, "repeat": turn.repeat, "group": turn.group}
+    return {**place, "first": turn.first, "last": turn.last, "tokens_after_first": turn.tokens_after_first}
 
 
 def main() -> None:

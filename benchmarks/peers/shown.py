@@ -38,8 +38,14 @@ def _conditions(report: Mapping[str, Any]) -> str:
         f"{plan['prompts']} {report['prompts']['name']} prompts x {plan['count']} tokens, {plan['repeats']} repeats in "
         f"turns, memory read at {bandwidth['min']:.0f} to {bandwidth['max']:.0f} GB/s in the same run "
         f"({provenance['started_at']}, commit {(provenance['commit'] or 'unknown')[:12]}). "
-        "Tokens per second: median (least to most) over repeats."
+        "Tokens per second: median (least to most) over repeats." + _runners(report)
     )
+
+
+def _runners(report: Mapping[str, Any]) -> str:
+    """Return on what our own arms ran: torch in place of the native core is another product."""
+    found = {facts["runner"]: None for facts in report["engines"].values() if "runner" in facts}
+    return f" Paradraft ran on {' and '.join(found)}." if found else ""
 
 
 def _figures(rows: int, lines: Sequence[Mapping[str, Any]], ratios: Sequence[str]) -> str:

@@ -228,6 +228,7 @@ def report():
         "plan": {"count": 2, "repeats": 2, "concurrency": [1, 4], "threads": 2, "prompts": 1},
         "prompts": {"name": "mt-bench"},
         "ratios": ["bf16"],
+        "engines": {OURS.name: {"runner": "native (AVX512)"}, FAST.name: {"fast": "1.0"}},
         "read_bandwidth_gb_s": {"min": 20.0, "max": 30.0},
         "figures": figures.table_of(compared, found, (1, 4)),
         "agreement": [],
@@ -240,6 +241,7 @@ def test_the_table_names_conditions_figures_and_what_is_absent():
     assert "tiny on Some Processor, 2 threads, 1 mt-bench prompts x 2 tokens, 2 repeats" in text
     assert "memory read at 20 to 30 GB/s in the same run" in text
     assert "| paradraft bf16 plain | 10.0 (10.0-10.0) | 10.0 (10.0-10.0) | 100 | 2.00x fast plain |" in text
+    assert "Paradraft ran on native (AVX512)." in text
     assert "- vllm bf16 plain: not installed" in text
     assert "- slow plain, 4 at once: no room" in text
 
