@@ -339,3 +339,19 @@ def test_a_model_that_the_file_cannot_describe_is_refused(tmp_path):
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(ModelError, match="rope_scaling"):
         gguf_files.write_gguf(folder, tmp_path / "model.gguf", "BF16")
+
+
+def test_the_report_is_json_with_everything_but_the_time_of_each_token(monkeypatch):
+    monkeypatch.setattr(run, "agreement", lambda *given: [])
+    options = argparse.Namespace(max_tokens=2, repeats=2, concurrency=(1, 4), threads=1, ratios="bf16,int8")
+    prompts = argparse.Namespace(prompts=[None], name="mt-bench", sha256="0" * 64)
+    weights = argparse.Namespace(form=Path)
+    found = measured()
+    made = run.report_of(options, [OURS, SLOW], prompts, weights, (found, {OURS.name: {}}, {}), {"commit": None})
+    kept = json.loads(json.dumps(made))
+    assert kept["answers"] == {OURS.name: ["0 1"], SLOW.name: ["0 1"]}
+    assert kept["turns"][0] == {
+        "arm": OURS.name, "rows": 1, "repeat": 0, "group": 0, "first": 0.1, "last": 0.2, "tokens_after_first": 1,
+    }  # fmt: skip
+    assert kept["absent"] == [{"arm": SLOW.name, "rows": 4, "reason": "no room"}]
+    assert [line["arm"] for line in kept["figures"]] == [OURS.name, SLOW.name]
