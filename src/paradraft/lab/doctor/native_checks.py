@@ -21,5 +21,6 @@ def check_native(facts: Facts) -> Iterator[Finding]:
     fastest = native.instruction_sets[-1]
     yield ok(
         "native",
-        f"the native core runs passes on the processor in bf16, fp32, int8 and int4, with {fastest} instructions",
+        f"the native core runs passes on the processor in bf16, fp32, int8 and int4, and rounds of DFlash and DSpark, "
+        f"with {fastest} instructions",
     )
