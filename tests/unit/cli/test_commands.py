@@ -190,7 +190,10 @@ def test_exactness_passes_equal_answers_and_prints_a_table(run, opened, question
     result = run("exactness", "--quick", "--prompts", questions, "--no-peer", "--drafters", "ngram,self")
     assert result.exit_code == 0, result.output
     assert "0 failed" in result.stdout
-    assert [llm.config.drafter for llm in opened] == ["none", "ngram", "smollm2-135m"]
+    drafters = [llm.config.drafter for llm in opened]
+    assert list(dict.fromkeys(drafters)) == ["none", "ngram", "smollm2-135m"]
+    assert drafters.count("none") == 1
+    assert drafters.count("ngram") == drafters.count("smollm2-135m") > 1  # one for each of its cases
     assert not opened[1].config.adaptive
 
 

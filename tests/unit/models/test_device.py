@@ -53,8 +53,8 @@ def test_torch_is_asked_for_a_gpu_only_where_a_driver_is_loaded(monkeypatch: pyt
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="device='tpu' is not known"):
         choose_device("tpu")
-    with pytest.raises(ConfigError, match="dtype='int4' is not known"):
-        choose_dtype("int4", torch.device("cpu"))
+    with pytest.raises(ConfigError, match="dtype='int2' is not known"):
+        choose_dtype("int2", torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", ["fp32", "bf16", "fp16"])
