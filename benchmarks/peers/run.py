@@ -62,7 +62,7 @@ def start(arm: Arm, options: argparse.Namespace, weights: Weights, length: int) 
         peer.close()
         raise
     peer.pause()
-    return peer, {"python": str(python), **facts}
+    return peer, facts
 
 
 def python_of(engine: str, environments: Path) -> Path:
