@@ -22,28 +22,27 @@ Pass::Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &
 
 void Pass::run(int thread) {
     Workspace &space = engine_.space_;
-    Team &team = *engine_.team_;
     const int64_t size = model_.hidden_size;
     float *states = space.states.data();
     embed(thread);
-    team.meet();
+    team().meet();
     for (int64_t number = 0; number < model_.num_layers; ++number) {
         const paradraft_layer &layer = model_.layers[number];
         tap(thread, number - 1);
         project(thread, layer.query_key_value, {states, size, layer.input_norm, nullptr, tokens_}, Sink::kStore,
                 space.query_key_value.data());
-        team.meet();
+        team().meet();
         place_heads(thread, number, 0);
-        team.meet();
+        team().meet();
         attend(thread, number);
-        team.meet();
+        team().meet();
         project(thread, layer.output, {space.mixed.data(), heads_width_, nullptr, nullptr, tokens_}, Sink::kAdd, states);
-        team.meet();
+        team().meet();
         project_gated(thread, layer, {states, size, layer.inner_norm, nullptr, tokens_}, space.gated.data());
-        team.meet();
+        team().meet();
         project(thread, layer.down, {space.gated.data(), model_.intermediate_size, nullptr, nullptr, tokens_}, Sink::kAdd,
                 states);
-        team.meet();
+        team().meet();
     }
     tap(thread, model_.num_layers - 1);
     if (pass_.num_scored == 0) return;
@@ -51,23 +50,22 @@ void Pass::run(int thread) {
     tell_normed(thread, scored);
     project(thread, model_.head, scored, Sink::kScore, results_.logits);
     if (results_.candidates == nullptr && results_.log_totals == nullptr) return;
-    team.meet();
+    team().meet();
     sum_up();
 }
 
 // Of the joined products only the panels from the first key on are made.
 void Pass::append(int thread) {
     Workspace &space = engine_.space_;
-    Team &team = *engine_.team_;
     float *states = space.states.data();
-    for (int64_t token = thread; token < tokens_; token += team.size()) find_angles(token);
+    for (int64_t token = thread; token < tokens_; token += team().size()) find_angles(token);
     project(thread, model_.taps, {pass_.states, model_.taps.inputs, nullptr, nullptr, tokens_}, Sink::kStore, states);
     for (int64_t number = 0; number < model_.num_layers; ++number) {
-        team.meet();
+        team().meet();
         project(thread, model_.layers[number].query_key_value,
                 {states, model_.hidden_size, model_.taps_norm, nullptr, tokens_}, Sink::kStore,
                 space.query_key_value.data(), heads_width_ / kPanel);
-        team.meet();
+        team().meet();
         place_heads(thread, number, model_.num_heads);
     }
 }

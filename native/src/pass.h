@@ -12,11 +12,11 @@
 
 namespace paradraft {
 
-constexpr int64_t kBlockTokens = 96;    // tokens whose activations stay close while weights pass by
-constexpr int64_t kBlockOutputs = 32;   // of one claim that gates
-constexpr int64_t kLongPanel = 1 << 13;  // bytes from which on a claim is half as many panels
-constexpr int64_t kFetchedBytes = 1 << 20;  // of the weights behind attention
-constexpr int64_t kOwnWords = 1 << 14;  // words that each thread prepares for itself
+constexpr int64_t kBlockTokens = 96;         // tokens whose activations stay close while weights pass by
+constexpr int64_t kBlockOutputs = 32;        // of one claim that gates
+constexpr int64_t kLongPanel = 1 << 13;      // bytes from which on a claim is half as many panels
+constexpr int64_t kFetchedBytes = 1 << 20;   // of the weights behind attention
+constexpr int64_t kOwnWords = 1 << 14;       // words that each thread prepares for itself
 
 class Pass {
   public:
