@@ -36,6 +36,7 @@ class NetPlan:
     draft_vocab_size: int = 8192  # cut to the target's
     tap_layers: tuple[int, ...] = ()
     intermediate_size: int = 0  # the target's
+    num_key_heads: int = 0  # the target's
     markov_rank: int = -1  # 64 for dspark, none for the others
     markov_kind: str = "vanilla"
     has_confidence: bool | None = None  # where there is a correction
@@ -55,7 +56,7 @@ class NetPlan:
             intermediate_size=self.intermediate_size or own.intermediate_size,
             num_layers=self.num_layers or _LAYERS.get(self.method, _DEFAULT_LAYERS),
             num_heads=own.num_heads,
-            num_key_heads=own.num_key_heads,
+            num_key_heads=self.num_key_heads or own.num_key_heads,
             head_dim=own.head_dim,
             norm_eps=own.norm_eps,
             rope_theta=own.rope.theta,

@@ -68,7 +68,7 @@ def open_fit(
     task = DraftTask(net, plan, teacher=teacher, scale=scale, device=device)
     fit = Fit(task, examples, plan, folder=sources.folder)
     if not fit.resume(may_grow=may_grow) and sources.begin_from is not None:
-        origin = open_origin(sources.begin_from, target)
+        origin = open_origin(sources.begin_from, target).widened(config.num_key_heads)
         origin.require_same(config, sources.begin_from)
         fit.begin_with(unfold_scale(origin.state, scale), scale, origin=json.dumps(origin.record))
     return fit

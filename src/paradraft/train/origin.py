@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -19,6 +19,7 @@ from paradraft.train.run_folder import ORIGIN, read_checkpoint
 from paradraft.train.target import TargetTables
 
 _NO_WEIGHTS = frozenset({"max_positions"})  # says nothing about what the weights mean
+_KEY_HEADS = ("k_proj.weight", "v_proj.weight")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -28,6 +29,20 @@ class Origin:
     config: NetConfig
     state: Mapping[str, Tensor]  # fp32, for taps as the target makes them
     record: Mapping[str, object]
+
+    def widened(self, num_key_heads: int) -> Origin:
+        """Return the same network with more key heads: each is repeated for the query heads that shared it.
+
+        What it computes stays; a fit then lets the copies part. Fewer heads, or no multiple, change nothing.
+        """
+        times, rest = divmod(num_key_heads, self.config.num_key_heads)
+        if times <= 1 or rest:
+            return self
+        state = {
+            name: _repeated(tensor, times, self.config.head_dim) if name.endswith(_KEY_HEADS) else tensor
+            for name, tensor in self.state.items()
+        }
+        return replace(self, config=replace(self.config, num_key_heads=num_key_heads), state=state)
 
     def require_same(self, config: NetConfig, folder: Path) -> None:
         """Raise AlignmentError, by name and values, if a network of this configuration cannot begin with it."""
@@ -58,6 +73,12 @@ def open_origin(folder: Path, target: TargetTables) -> Origin:
             remedy="Name a folder that `train fit` or `train export` wrote.",
         )
     return _open_drafter(folder, target)
+
+
+def _repeated(rows: Tensor, times: int, head_dim: int) -> Tensor:
+    """Return [N * times * D, d] of heads [N * D, d], copies side by side."""
+    heads = rows.view(-1, head_dim, rows.shape[1])
+    return heads.repeat_interleave(times, dim=0).flatten(0, 1)
 
 
 def _open_drafter(folder: Path, target: TargetTables) -> Origin:

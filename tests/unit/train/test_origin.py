@@ -92,6 +92,23 @@ def test_taps_of_other_sizes_change_nothing_about_what_it_begins_with(
     same(dict(fitted_net(tmp_path / "run").state), dict(fitted_net(run).state))
 
 
+def test_more_key_heads_begin_as_copies_and_say_the_same(
+    target: Path, shards: Path, slim: Path, tmp_path: Path
+) -> None:
+    narrow, wide = (
+        opened(target, shards, tmp_path / str(heads), slim, replace(NET, num_key_heads=heads)) for heads in (2, 6)
+    )
+    assert (
+        wide.task.net.get_parameter("layers.0.self_attn.v_proj.weight").shape[0]
+        == 3 * narrow.task.net.get_parameter("layers.0.self_attn.v_proj.weight").shape[0]
+    )
+    piece = narrow.task.prepare(narrow._examples.read(0), 0)  # type: ignore[attr-defined]
+    with torch.no_grad():
+        batch = piece.slots.batch
+        said, again = (fit.task.net.draft_training(batch).logits for fit in (narrow, wide))  # type: ignore[operator]
+    torch.testing.assert_close(said, again, rtol=1e-4, atol=1e-5)
+
+
 def test_the_card_says_what_a_drafter_was_begun_from_also_after_a_stop(
     target: Path, shards: Path, slim: Path, tmp_path: Path
 ) -> None:
@@ -121,6 +138,7 @@ def test_the_card_says_what_a_drafter_was_begun_from_also_after_a_stop(
         ({"draft_vocab_size": 50}, "draft_vocab_size=60, and this fit draft_vocab_size=50"),
         ({"tap_layers": (0, 1)}, "tap_layers"),
         ({"num_layers": 1}, "num_layers=2, and this fit num_layers=1"),
+        ({"num_key_heads": 1}, "num_key_heads=2, and this fit num_key_heads=1"),
     ],
 )
 def test_another_method_shape_or_vocabulary_is_refused_by_name(
