@@ -14,8 +14,9 @@ MODEL=${MODEL:-smollm2-135m}
 NAME=${NAME:-smollm2-135m}          # of what is made: NAME.table, NAME-dspark
 OUT=${OUT:-out/drafters}
 METHODS=${METHODS:-dspark peagle dflash}
-OWN_TURNS=${OWN_TURNS:-2400}        # user turns that the model writes itself
-PROBLEMS=${PROBLEMS:-1200}          # of GSM8K
+OWN_TURNS=${OWN_TURNS:-4500}        # user turns that the model writes itself
+FOLLOW_UPS=${FOLLOW_UPS:-0}         # share of them with a second turn; the answers between cost more than all turns
+PROBLEMS=${PROBLEMS:-1500}          # of GSM8K
 MAX_PROMPT=${MAX_PROMPT:-384}       # tokens; second turns need the room
 MAX_TOKENS=${MAX_TOKENS:-256}       # of an answer
 ROWS=${ROWS:-32}                    # answered together
@@ -39,7 +40,8 @@ mkdir -p "$OUT"
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
 capture() {
-    "$PARADRAFT" train capture "$shards" --model "$MODEL" --own-turns "$OWN_TURNS" --prompts "gsm8k=$GSM8K" \
+    "$PARADRAFT" train capture "$shards" --model "$MODEL" --own-turns "$OWN_TURNS" \
+        --follow-ups "$FOLLOW_UPS" --prompts "gsm8k=$GSM8K" \
         --limit "$PROBLEMS" --held-out "$HELD_OUT" --max-prompt "$MAX_PROMPT" --max-tokens "$MAX_TOKENS" --rows "$ROWS" --unit "$UNIT" \
         --taps-gb "$TAPS_GB" --dtype "$DTYPE" --part "$1/$PARTS" --set threads=1
 }
