@@ -23,8 +23,8 @@ from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
-from paradraft.train.losses import Teacher
 from paradraft.train.target import open_target, require_target
+from paradraft.train.teacher import Teacher
 
 _DOWN, _UP = "adapter_down", "adapter_up"
 

@@ -23,11 +23,11 @@ from paradraft.models.weight_map import WeightMap
 from paradraft.train.examples import Example, Examples
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
-from paradraft.train.losses import Teacher
 from paradraft.train.objectives import Losses, measure
 from paradraft.train.run_folder import CHECKPOINT, read_checkpoint
 from paradraft.train.small_model import SmallModel, SmallPlan, begin_small
 from paradraft.train.target import TargetTables, open_target, require_target
+from paradraft.train.teacher import Teacher
 
 _CHUNK = 32  # places whose logits are held at once
 _DEPTH = 4  # of the drafts that the expected length is told for

@@ -19,10 +19,12 @@ from paradraft.train.anchors import draw_anchors
 from paradraft.train.batches import Slots, draft_labels, make_slots, move
 from paradraft.train.examples import Example
 from paradraft.train.fit_plan import FitPlan
-from paradraft.train.losses import Teacher, batch_loss
+from paradraft.train.losses import batch_loss
 from paradraft.train.objectives import Losses, measure, slot_weights
 from paradraft.train.sampled_head import SampledHead, sample_head
 from paradraft.train.simulate import expected_length
+from paradraft.train.soft_labels import SoftLabels, soft_labels
+from paradraft.train.teacher import Teacher
 
 _DROP_RATIO, _LEAST_RATIO = 0.7, 0.2
 _ANCHORS, _NOISE, _DEPTH, _ROWS = 1, 2, 3, 4  # streams of chance
@@ -35,6 +37,7 @@ class DraftPiece:
     slots: Slots
     labels: Tensor  # [A, K] draft ids, -1 where there is nothing to learn
     place: int  # in the order of all texts
+    soft: SoftLabels | None = None
 
 
 class DraftTask:
@@ -75,14 +78,16 @@ class DraftTask:
             noise = np.random.default_rng([plan.seed, _NOISE, place]).uniform(-1.0, 1.0, tuple(slots.batch.taps.shape))
             slots.batch.taps.add_(torch.from_numpy(noise.astype(np.float32)), alpha=plan.noise)
         moved = move(slots, self._device)
-        return DraftPiece(slots=moved, labels=draft_labels(moved.wanted, self._places), place=place)
+        labels = draft_labels(moved.wanted, self._places)
+        return DraftPiece(slots=moved, labels=labels, place=place, soft=self._soft(moved))
 
     def begin_step(self, pieces: Sequence[DraftPiece], step: int) -> float:
         """Return the weight of all pieces together; their losses are divided by it."""
         plan = self._plan
         if plan.head_rows:
             chance = np.random.default_rng([plan.seed, _ROWS, step])
-            self._sampled = sample_head(self.net, [piece.labels for piece in pieces], plan.head_rows, chance)
+            asked = [piece.labels for piece in pieces] + [piece.soft.ids for piece in pieces if piece.soft is not None]
+            self._sampled = sample_head(self.net, asked, plan.head_rows, chance)
         if plan.depths == "dropped":
             return sum(float(((piece.labels >= 0) * _kept(piece.labels.shape[1])).sum()) for piece in pieces)
         return sum(float(slot_weights(piece.labels >= 0, plan.objective).sum()) for piece in pieces)
@@ -97,7 +102,14 @@ class DraftTask:
             return self._dropped_loss(piece, share)
         with drafting(self.net, labels.shape[1]), torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             return batch_loss(
-                self.net, piece.slots, labels, plan.objective, self._teacher, share=share, sampled=self._sampled
+                self.net,
+                piece.slots,
+                labels,
+                plan.objective,
+                self._teacher,
+                share=share,
+                sampled=self._sampled,
+                soft=piece.soft,
             )
 
     def _dropped_loss(self, piece: DraftPiece, share: float) -> Losses:
@@ -120,6 +132,18 @@ class DraftTask:
     def measure(self, examples: Sequence[Example]) -> float:
         """Return the expected accepted length on texts, the target's own token included."""
         return expected_length(self.net, examples, self.scale)
+
+    def _soft(self, slots: Slots) -> SoftLabels | None:
+        objective = self._plan.objective
+        if not objective.soft or not len(slots.wanted):
+            return None
+        if self._teacher is None or slots.last is None:
+            raise ConfigError(
+                "Soft labels need the target's law, and the shards have no taps of its last layer.",
+                remedy="Capture with the last layer among the taps, or leave soft at 0.",
+            )
+        dtype = torch.bfloat16 if self._plan.dtype == "bf16" else torch.float32
+        return soft_labels(self._teacher, self.net.lm_head.weight, slots, objective.soft, dtype)
 
     def _draft_places(self) -> Tensor:
         """Return each target id's draft id, -1 for none, [V]."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import ProtocolError
+from paradraft.train.soft_labels import SoftLabels
 
 _CHUNK = 320  # slots
 
@@ -40,24 +41,50 @@ class HeadLoss:
 
 
 def head_cross_entropy(
-    hidden: Tensor, head: Head, labels: Tensor, weigh: Callable[[Tensor, Tensor], Tensor]
+    hidden: Tensor,
+    head: Head,
+    labels: Tensor,
+    weigh: Callable[[Tensor, Tensor], Tensor],
+    soft: SoftLabels | None = None,
 ) -> HeadLoss:
     """Return the weighted cross-entropy of hidden [A, K, d] against labels [A, K], draft ids or -1 for none.
 
-    weigh turns cross-entropies and validity of some blocks, [a, K], into what their slots count. Under autocast the
-    products take operands of its type; the softmax and all sums stay fp32.
+    soft takes its share of each slot that has a label. weigh turns cross-entropies and validity of some blocks, [a, K],
+    into what their slots count. Under autocast the products take operands of its type; the softmax and all sums stay
+    fp32.
     Raises ProtocolError if hidden and labels are not of the same slots.
     """
     _require_same_slots(hidden, labels)
     half = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
     with torch.autocast(hidden.device.type, enabled=False):
-        return _in_chunks(hidden, head, labels, weigh, half or hidden.dtype)
+        return _in_chunks(hidden, head, _Wanted(labels, soft), weigh, half or hidden.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """What slots should say."""
+
+    labels: Tensor  # [A, K]
+    soft: SoftLabels | None
+
+    def part(self, low: int, high: int) -> _Wanted:
+        soft = self.soft
+        cut = None if soft is None else SoftLabels(ids=soft.ids[low:high], shares=soft.shares[low:high])
+        return _Wanted(self.labels[low:high], cut)
+
+    def targets(self) -> tuple[Tensor, Tensor]:
+        """Return draft ids and what each counts, [n, 1 + S]; the label comes first."""
+        ids = self.labels.flatten().clamp_min(0)[:, None]
+        if self.soft is None:
+            return ids, torch.ones_like(ids, dtype=torch.float32)
+        shares = torch.cat([self.soft.label_share.flatten()[:, None], self.soft.shares.flatten(0, 1)], dim=1)
+        return torch.cat([ids, self.soft.ids.flatten(0, 1)], dim=1), shares
 
 
 def _in_chunks(
     hidden: Tensor,
     head: Head,
-    labels: Tensor,
+    wanted: _Wanted,
     weigh: Callable[[Tensor, Tensor], Tensor],
     dtype: torch.dtype,
 ) -> HeadLoss:
@@ -65,12 +92,13 @@ def _in_chunks(
     joined, weight = _operands(hidden, head, dtype)
     grad = torch.empty(joined.shape, dtype=hidden.dtype, device=hidden.device)
     weight_grad = None if head.successors is None else torch.zeros_like(head.successors)
+    labels = wanted.labels
     ce, right, total = torch.empty_like(labels, dtype=hidden.dtype), torch.empty_like(labels, dtype=torch.bool), 0.0
     width = hidden.shape[-1]
     for low, high in _parts(labels):
         part = slice(low * labels.shape[1], high * labels.shape[1])
         logits = torch.mm(joined[part], weight.T).to(hidden.dtype)
-        weights, ce[low:high], right[low:high] = _become_gradient(logits, labels[low:high], head.counts, weigh)
+        weights, ce[low:high], right[low:high] = _become_gradient(logits, wanted.part(low, high), head.counts, weigh)
         total += float((weights * ce[low:high]).sum())
         error = logits.to(dtype)
         grad[part] = torch.mm(error, weight)
@@ -118,23 +146,24 @@ def _parts(labels: Tensor) -> list[tuple[int, int]]:
 
 
 def _become_gradient(
-    logits: Tensor, labels: Tensor, counts: Tensor | None, weigh: Callable[[Tensor, Tensor], Tensor]
+    logits: Tensor, wanted: _Wanted, counts: Tensor | None, weigh: Callable[[Tensor, Tensor], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Turn logits [n, Vd] of whole blocks into weight * (softmax - one-hot); return weights, losses, hits [a, K]."""
-    at = labels.flatten().clamp_min(0)[:, None]
+    """Turn logits [n, Vd] of whole blocks into weight * (softmax - wanted); return weights, losses, hits [a, K]."""
+    labels = wanted.labels
+    at, shares = wanted.targets()
     valid = labels >= 0
     logits -= logits.amax(dim=1, keepdim=True)
-    wanted = logits.gather(1, at)
+    said = logits.gather(1, at)
     logits.exp_()
     if counts is not None:
         logits *= counts
     sums = logits.sum(dim=1, keepdim=True)
-    losses = torch.where(valid, (sums.log() - wanted).view(labels.shape), 0.0)
+    losses = torch.where(valid, (sums.log()[:, 0] - (shares * said).sum(1)).view(labels.shape), 0.0)
     weights = weigh(losses, valid)
     each = weights.flatten()[:, None]
     logits *= each / sums
-    logits.scatter_add_(1, at, -each)
-    return weights, losses, (wanted >= 0.0).view(labels.shape) & valid
+    logits.scatter_add_(1, at, -each * shares.to(logits.dtype))
+    return weights, losses, (said[:, 0] >= 0.0).view(labels.shape) & valid
 
 
 def _with_gradient(tensor: Tensor, grad: Tensor, value: float) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,20 +14,10 @@ from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.objectives import Losses, Objective, measure, pace_weights, slot_weights
 from paradraft.train.row_gradients import pick_rows
 from paradraft.train.sampled_head import SampledHead
+from paradraft.train.soft_labels import SoftLabels
+from paradraft.train.teacher import Teacher
 
 _CHUNK = 64  # anchors whose logits are held at once
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Teacher:
-    """The target's final norm, which turns its last layer into what its head reads."""
-
-    norm: Tensor  # [d]
-    eps: float
-
-    def logits(self, last: Tensor, head: Tensor) -> Tensor:
-        """Return the target's logits [..., Vd] for outputs of its last layer [..., d]; head [Vd, d] are rows of its."""
-        return torch.nn.functional.rms_norm(last, self.norm.shape, self.norm, self.eps) @ head.T
 
 
 def batch_loss(
@@ -40,11 +29,13 @@ def batch_loss(
     *,
     share: float = 1.0,
     sampled: SampledHead | None = None,
+    soft: SoftLabels | None = None,
 ) -> Losses:
     """Return the summed losses of a batch times share; labels [A, K]: draft ids, -1 where there is nothing to learn.
 
     Backward through `total` gives the gradients of everything but the correction's matrix, which is added here. The
-    returned cross-entropy is not multiplied. sampled: rows of the head to use instead of all, for cross-entropy alone.
+    returned cross-entropy is not multiplied. sampled: rows of the head to use instead of all, and soft: labels beside
+    the text's, both for cross-entropy alone.
     """
     hidden = net.hidden_training(slots.batch).float()
     if objective.needs_teacher:
@@ -52,7 +43,8 @@ def batch_loss(
     head = _head(net, hidden, slots)
     if sampled is not None:
         head, labels = sampled.head(head.features, head.successors), sampled.labels(labels)
-    result = head_cross_entropy(hidden, head, labels, _weigher(objective, share))
+        soft = soft and sampled.soft_labels(soft)
+    result = head_cross_entropy(hidden, head, labels, _weigher(objective, share), soft)
     _add_successors(net, result.successors, None if sampled is None else sampled.ids)
     total = result.total
     valid = labels >= 0

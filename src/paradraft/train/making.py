@@ -19,12 +19,12 @@ from paradraft.train.examples import Examples
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
 from paradraft.train.fitted import net_of, require_checkpoint
-from paradraft.train.losses import Teacher
 from paradraft.train.manifest import read_manifest
 from paradraft.train.origin import open_origin
 from paradraft.train.run_folder import ORIGIN
 from paradraft.train.shards import ShardReader
 from paradraft.train.target import open_target, require_target
+from paradraft.train.teacher import Teacher
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +62,7 @@ def open_fit(
     require_target(examples.target, target, sources.shards)
     net = begin_net(net_plan, target, examples.count_tokens(config.vocab_size), seed=plan.seed)
     teacher = None
-    if plan.objective.needs_teacher:
+    if plan.objective.needs_teacher or plan.objective.soft:
         teacher = Teacher(norm=target.final_norm.to(device), eps=target.config.norm_eps)
     scale = examples.measure_scale() if uses_scale(config) else None
     task = DraftTask(net, plan, teacher=teacher, scale=scale, device=device)

@@ -24,13 +24,15 @@ _LK_RATE = 3.0
 class Objective:
     """How the losses are mixed. Everything but ce (and confidence without a teacher) needs the target's last hidden.
 
-    ce: cross-entropy to the target's own tokens. kl: cross-entropy to its whole law. tv: total variation, 1 - overlap.
+    ce: cross-entropy to the target's own tokens; soft: the share of each that goes to the tokens which the target found
+    likeliest there. kl: cross-entropy to its whole law. tv: total variation, 1 - overlap.
     lk: kl and tv, from the first to the second as the overlap grows. length: 1 - expected share of the block accepted.
     confidence: binary cross-entropy of the confidence head to the chance that a slot stands. weighting: decay
     (exp(-slot / decay)), pace (by how far the block gets) or equal.
     """
 
     ce: float = 1.0
+    soft: float = 0.0
     kl: float = 0.0
     tv: float = 0.0
     lk: float = 0.0
@@ -51,12 +53,18 @@ class Objective:
             )
         if self.decay <= 0.0:
             raise ConfigError("decay=0 cannot be divided by.", remedy="Use weighting='equal', or a decay above 0.")
+        if self.soft > 1.0:
+            raise ConfigError(f"soft={self.soft!r} cannot be a share.", remedy="Use a share from 0 to 1.")
+        if self.soft and self.needs_teacher:
+            raise ConfigError(
+                f"soft={self.soft!r} goes with cross-entropy alone.", remedy="Set kl, tv, lk and length to 0."
+            )
         if self.ce + self.kl + self.tv + self.lk + self.length == 0.0:
             raise ConfigError("All losses have the weight 0.", remedy="Set ce to 1.")
 
     @property
     def needs_teacher(self) -> bool:
-        """Whether the target's own law is needed at each slot."""
+        """Whether the target's own law is needed at each slot, whole."""
         return self.kl + self.tv + self.lk + self.length > 0.0
 
 

@@ -7,7 +7,7 @@ many of the others as there are per draw. It is what makes a step cheap, as the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from paradraft.nets.networks.net import Net
 from paradraft.train.head_loss import Head
+from paradraft.train.soft_labels import SoftLabels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -29,6 +30,10 @@ class SampledHead:
     def labels(self, labels: Tensor) -> Tensor:
         """Return rows in place of draft ids, -1 stays."""
         return torch.where(labels >= 0, self.places[labels.clamp_min(0)], -1)
+
+    def soft_labels(self, soft: SoftLabels) -> SoftLabels:
+        """Return rows in place of draft ids, all of which must have been asked for."""
+        return replace(soft, ids=self.places[soft.ids])
 
     def head(self, features: Tensor | None, successors: Tensor | None) -> Head:
         """Return the head of these rows; features and successors [Vd, r] as in a whole one."""

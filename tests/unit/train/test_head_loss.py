@@ -14,6 +14,7 @@ from paradraft.core.errors import ProtocolError
 from paradraft.train import head_loss
 from paradraft.train.head_loss import Head, head_cross_entropy, head_hits
 from paradraft.train.sampled_head import sample_head
+from paradraft.train.soft_labels import SoftLabels
 from support.nets import net_config, tiny_net
 
 A, K, D, VD = 5, 2, 6, 11
@@ -34,15 +35,31 @@ def plain_logits(hidden: Tensor, head: Head) -> Tensor:
     return logits if head.features is None or head.successors is None else logits + head.features @ head.successors.T
 
 
+def some_soft_labels() -> SoftLabels:
+    generator = torch.Generator().manual_seed(4)
+    ids = torch.stack([torch.randperm(VD, generator=generator)[:3] for _ in range(A * K)]).view(A, K, 3)
+    return SoftLabels(ids=ids, shares=0.6 * torch.softmax(torch.randn(A, K, 3, generator=generator), dim=-1))
+
+
+def wanted_law(labels: Tensor, soft: SoftLabels | None) -> Tensor:
+    law = functional.one_hot(labels.clamp_min(0), VD).float()
+    if soft is None:
+        return law
+    return (0.4 * law).scatter_add(-1, soft.ids, soft.shares)
+
+
+@pytest.mark.parametrize("soft", [None, some_soft_labels()], ids=["hard", "soft"])
 @pytest.mark.parametrize("rank", [0, 3])
-def test_loss_and_gradients_equal_those_of_whole_logits(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_and_gradients_equal_those_of_whole_logits(
+    rank: int, soft: SoftLabels | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(head_loss, "_CHUNK", 4)
     hidden, head, labels, _ = parts(rank)
     weights = 0.5 * (labels >= 0).float()
-    found = head_cross_entropy(hidden, head, labels, lambda _, valid: 0.5 * valid.float())
+    found = head_cross_entropy(hidden, head, labels, lambda _, valid: 0.5 * valid.float(), soft)
     (2.0 * found.total).backward()
     logits = plain_logits(hidden, head)
-    plain = functional.cross_entropy(logits.flatten(0, 1), labels.clamp_min(0).flatten(), reduction="none").view(A, K)
+    plain = -(wanted_law(labels, soft) * torch.log_softmax(logits, dim=-1)).sum(-1)
     total = (weights * plain).sum()
     leaves = [leaf for leaf in (hidden, head.features, head.successors) if leaf is not None]
     wanted = torch.autograd.grad(2.0 * total, leaves)
