@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* Grows whenever a struct or a packed layout changes: a packed file of another version must be made anew. */
-#define PARADRAFT_NATIVE_VERSION 2
+#define PARADRAFT_NATIVE_VERSION 3
 
 /* Element kinds of sources, packed weights and the cache. */
 enum {
@@ -99,7 +99,8 @@ PARADRAFT_EXPORT int32_t paradraft_unpack_row(const paradraft_matrix *matrix, in
 /* ---- The model ---- */
 
 typedef struct {
-    paradraft_matrix query_key_value; /* [(H + 2 N) D, C]: queries, keys, values joined along the outputs */
+    paradraft_matrix query_key_value; /* [(H + 2 N) D, C]: queries, keys, values joined along the outputs; with a
+                                         side_norm [(H + 2 N) D, 2 C] */
     paradraft_matrix output;          /* [C, H D] */
     paradraft_matrix gate;            /* [F, C] */
     paradraft_matrix up;              /* [F, C] */
@@ -108,8 +109,12 @@ typedef struct {
     const float *inner_norm;          /* [C] */
     const float *query_norm;          /* [D] or null */
     const float *key_norm;            /* [D] or null; both or none */
+    const float *side_norm;           /* [C]: attention reads a token's side and, behind it, its state, each through
+                                         its norm; null: the state alone */
     int32_t window;                   /* a token sees this many positions back, itself included; 0: all */
     int32_t has_rope;                 /* 0 or 1 */
+    int32_t goes_on_normed;           /* 1: what attention gives is added to the normed state, 0: to the state */
+    int32_t reserved;
 } paradraft_layer;
 
 typedef struct {
@@ -124,8 +129,9 @@ typedef struct {
     const void *embedding;            /* [V, C] row-major, or null: tied, read from the packed head */
     int32_t embedding_kind;           /* F32, BF16 or F16 */
     int32_t reserved;
-    paradraft_matrix taps;            /* [C, any width]: makes the line of a context entry; no data: there are none */
-    const float *taps_norm;           /* [C] of that line; null without taps */
+    paradraft_matrix taps;            /* [C, any width]: makes a line of the taps of another model's token, which is a
+                                         context entry's or enters the first layer; no data: there are none */
+    const float *taps_norm;           /* [C] of that line, or null */
 } paradraft_model;
 
 typedef struct paradraft_engine paradraft_engine;
@@ -172,6 +178,11 @@ typedef struct {
     int64_t num_entropy_layers;
     const int32_t *entropy_layers;
     const float *states;           /* [T, C] what enters the first layer; null: the embeddings of tokens */
+    const float *sides;            /* [T, C] what layers with a side_norm read beside the states; else not read */
+    int64_t num_tapped;
+    const int32_t *tapped;         /* [num_tapped] ascending indices into the fed tokens: into the first layer enters
+                                      the line of their taps; their states or tokens are not read */
+    const float *taps;             /* [num_tapped, inputs of the model's taps] */
     const float *temperatures;     /* [S] above 0, of log_totals; not read without them */
     int64_t num_candidates;        /* at most V; not read without candidates */
     int32_t sees_both_ways;        /* 1: a token sees its row's context and all fed tokens of its row, earlier ones
@@ -190,8 +201,8 @@ typedef struct {
     float *log_totals;       /* [S] log of the sum over the vocabulary of exp(logit / temperature) */
 } paradraft_results;
 
-/* Run a pass: write keys and values of the fed tokens, fill results. Arguments are checked before anything is
-   written. */
+/* Run a pass: write keys and values of the fed tokens, fill results. A pass that is asked for nothing behind the last
+   layer's keys ends there. Arguments are checked before anything is written. */
 PARADRAFT_EXPORT int32_t paradraft_engine_run(paradraft_engine *engine, const paradraft_pass *pass,
                                               const paradraft_results *results, paradraft_error *error);
 
@@ -205,7 +216,7 @@ typedef struct {
 
 /* Write the keys and values of entries in every layer. An entry's line is norm(taps matrix times its taps); every
    layer makes its key and value of that line, without its input norm. The bits of an entry are a function of its own
-   taps and position. Arguments are checked before anything is written. */
+   taps and position. No layer may have a side_norm. Arguments are checked before anything is written. */
 PARADRAFT_EXPORT int32_t paradraft_engine_append(paradraft_engine *engine, const paradraft_entries *entries,
                                                  paradraft_error *error);
 

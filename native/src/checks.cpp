@@ -26,7 +26,8 @@ void check_layer(const paradraft_model &model, int64_t number) {
     const paradraft_layer &layer = model.layers[number];
     const std::string name = "of layer " + text(number);
     const int64_t heads = model.num_heads * model.head_dim, size = model.hidden_size, inner = model.intermediate_size;
-    check_matrix(layer.query_key_value, heads + 2 * model.num_key_heads * model.head_dim, size, "query_key_value " + name);
+    check_matrix(layer.query_key_value, heads + 2 * model.num_key_heads * model.head_dim,
+                 layer.side_norm == nullptr ? size : 2 * size, "query_key_value " + name);
     check_matrix(layer.output, size, heads, "output " + name);
     check_matrix(layer.gate, inner, size, "gate " + name);
     check_matrix(layer.up, inner, size, "up " + name);
@@ -36,6 +37,7 @@ void check_layer(const paradraft_model &model, int64_t number) {
     if ((layer.query_norm == nullptr) != (layer.key_norm == nullptr))
         refuse("Only one of query_norm and key_norm " + name + " is there.");
     require(layer.window >= 0, "window", layer.window);
+    require(layer.goes_on_normed == 0 || layer.goes_on_normed == 1, "goes_on_normed", layer.goes_on_normed);
 }
 
 void check_starts(const int32_t *starts, int64_t rows, const char *what) {
@@ -66,6 +68,28 @@ void check_slots(const paradraft_pass &pass, int64_t num_slots, uint32_t *marks,
     for (int64_t i = 0; i < seen; ++i)
         if (marks[pass.context_slots[i]] == mark)
             refuse("Slot " + text(pass.context_slots[i]) + " is fed and read as context in one pass.");
+}
+
+// The first layer that reads sides, -1 if none does.
+int64_t find_wide(const paradraft_model &model) {
+    for (int64_t layer = 0; layer < model.num_layers; ++layer)
+        if (model.layers[layer].side_norm != nullptr) return layer;
+    return -1;
+}
+
+void check_entering(const paradraft_model &model, const paradraft_pass &pass) {
+    require(pass.num_tapped >= 0, "num_tapped", pass.num_tapped);
+    if (pass.num_tapped > 0 && model.taps.data == nullptr) refuse("This model has no taps, so none can enter it.");
+    if (pass.num_tapped > 0 && pass.taps == nullptr) refuse("taps is missing.");
+    check_range(pass.tapped, pass.num_tapped, 0, pass.num_tokens, "tapped token");
+    for (int64_t i = 1; i < pass.num_tapped; ++i)
+        if (pass.tapped[i] <= pass.tapped[i - 1])
+            refuse("Tapped token " + text(pass.tapped[i]) + " does not stand behind " + text(pass.tapped[i - 1]) + ".");
+    if (pass.states == nullptr && pass.num_tapped < pass.num_tokens)
+        check_range(pass.tokens, pass.num_tokens, 0, model.vocab_size, "token");
+    const int64_t wide = find_wide(model);
+    if (wide >= 0 && pass.sides == nullptr && pass.num_tokens > 0)
+        refuse("Layer " + text(wide) + " reads sides, and they are missing.");
 }
 
 void check_parents(const paradraft_pass &pass) {
@@ -111,7 +135,7 @@ void check_model(const paradraft_model &model, const paradraft_options &options)
     if (model.embedding != nullptr)
         require(model.embedding_kind >= PARADRAFT_F32 && model.embedding_kind <= PARADRAFT_F16, "embedding_kind",
                 model.embedding_kind);
-    if ((model.taps.data == nullptr) != (model.taps_norm == nullptr)) refuse("Only one of taps and taps_norm is there.");
+    if (model.taps.data == nullptr && model.taps_norm != nullptr) refuse("There is a taps_norm, and there are no taps.");
     if (model.taps.data == nullptr) return;
     require(model.taps.inputs > 0, "inputs of taps", model.taps.inputs);
     check_matrix(model.taps, model.hidden_size, model.taps.inputs, "taps");
@@ -125,7 +149,7 @@ void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft
     if (pass.row_starts[pass.num_rows] != pass.num_tokens)
         refuse("Rows end at token " + text(pass.row_starts[pass.num_rows]) + " of " + text(pass.num_tokens) + ".");
     require(pass.sees_both_ways == 0 || pass.sees_both_ways == 1, "sees_both_ways", pass.sees_both_ways);
-    if (pass.states == nullptr) check_range(pass.tokens, pass.num_tokens, 0, model.vocab_size, "token");
+    check_entering(model, pass);
     check_range(pass.positions, pass.num_tokens, 0, INT32_MAX, "position");
     check_slots(pass, num_slots, marks, mark);
     if (pass.sees_both_ways == 0) check_parents(pass);
@@ -144,6 +168,8 @@ void check_pass(const paradraft_model &model, int64_t num_slots, const paradraft
 void check_entries(const paradraft_model &model, int64_t num_slots, const paradraft_entries &entries, uint32_t *marks,
                    uint32_t mark) {
     if (model.taps.data == nullptr) refuse("This model has no taps, so nothing but tokens can be its context.");
+    const int64_t wide = find_wide(model);
+    if (wide >= 0) refuse("Layer " + text(wide) + " reads sides, which entries of contexts do not have.");
     require(entries.num_entries >= 0, "num_entries", entries.num_entries);
     if (entries.num_entries > 0 && entries.taps == nullptr) refuse("taps is missing.");
     check_range(entries.positions, entries.num_entries, 0, INT32_MAX, "position");

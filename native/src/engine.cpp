@@ -98,8 +98,13 @@ void Engine::set_aside(const paradraft_pass &pass) {
     const int64_t tokens = pass.num_tokens, size = model_.hidden_size, inner = model_.intermediate_size;
     const int64_t heads = model_.num_heads * model_.head_dim;
     const int64_t joined = heads + 2 * model_.num_key_heads * model_.head_dim;
-    const int64_t widest = std::max({size, inner, heads, model_.taps.inputs});
+    const int64_t read = std::any_of(layers_.begin(), layers_.end(),
+                                     [](const paradraft_layer &layer) { return layer.side_norm != nullptr; })
+                             ? 2 * size
+                             : size;
+    const int64_t widest = std::max({read, inner, heads, model_.taps.inputs});
     space_.states.reserve(tokens * size);
+    space_.tapped.reserve(pass.num_tapped * size);
     space_.query_key_value.reserve(tokens * joined);
     space_.mixed.reserve(tokens * heads);
     space_.gated.reserve(tokens * inner);

@@ -17,6 +17,7 @@ namespace paradraft {
 // Memory that a pass works in. Lines are f32, one per fed token.
 struct Workspace {
     Buffer<float> states;           // [T, C] the residual stream
+    Buffer<float> tapped;           // [num_tapped, C] lines of taps
     Buffer<float> query_key_value;  // [T, (H + 2 N) D]
     Buffer<float> mixed;            // [T, H D] what attention gives
     Buffer<float> gated;            // [T, F]

@@ -24,15 +24,19 @@ void Pass::run(int thread) {
     Workspace &space = engine_.space_;
     const int64_t size = model_.hidden_size;
     float *states = space.states.data();
+    const int64_t last = is_asked_behind_keys() ? model_.num_layers : model_.num_layers - 1;
     embed(thread);
     team().meet();
     for (int64_t number = 0; number < model_.num_layers; ++number) {
         const paradraft_layer &layer = model_.layers[number];
         tap(thread, number - 1);
-        project(thread, layer.query_key_value, {states, size, layer.input_norm, nullptr, tokens_}, Sink::kStore,
-                space.query_key_value.data());
+        project(thread, layer.query_key_value,
+                {states, size, layer.input_norm, nullptr, tokens_, pass_.sides, layer.side_norm}, Sink::kStore,
+                space.query_key_value.data(), number == last ? heads_width_ / kPanel : 0);
         team().meet();
-        place_heads(thread, number, 0);
+        place_heads(thread, number, number == last ? model_.num_heads : 0);
+        if (number == last) return;
+        if (layer.goes_on_normed != 0) norm_states(thread, layer.input_norm);
         team().meet();
         attend(thread, number);
         team().meet();
@@ -54,6 +58,14 @@ void Pass::run(int thread) {
     sum_up();
 }
 
+// Whether anything is asked for that the keys and values of the last layer are not enough for.
+bool Pass::is_asked_behind_keys() const {
+    const int64_t last = model_.num_layers - 1;
+    const int32_t *hidden = pass_.hidden_layers, *entropy = pass_.entropy_layers;
+    return pass_.num_scored > 0 || std::count(hidden, hidden + pass_.num_hidden_layers, last) > 0 ||
+           std::count(entropy, entropy + pass_.num_entropy_layers, last) > 0;
+}
+
 // Of the joined products only the panels from the first key on are made.
 void Pass::append(int thread) {
     Workspace &space = engine_.space_;
@@ -71,18 +83,36 @@ void Pass::append(int thread) {
 }
 
 void Pass::embed(int thread) {
-    float *states = engine_.space_.states.data();
+    const int64_t size = model_.hidden_size;
+    const float *lines = engine_.space_.tapped.data();
+    if (pass_.num_tapped > 0) {
+        project(thread, model_.taps, {pass_.taps, model_.taps.inputs, nullptr, nullptr, pass_.num_tapped}, Sink::kStore,
+                engine_.space_.tapped.data());
+        team().meet();
+    }
+    int64_t next = 0;  // among those tapped
     for (int64_t token = thread; token < tokens_; token += team().size()) {
-        float *line = states + token * model_.hidden_size;
-        if (pass_.states != nullptr)
-            std::memcpy(line, pass_.states + token * model_.hidden_size,
-                        static_cast<size_t>(model_.hidden_size) * sizeof(float));
-        else if (model_.embedding != nullptr)
-            widen_row(model_.embedding, model_.embedding_kind, pass_.tokens[token], model_.hidden_size, line);
+        float *state = engine_.space_.states.data() + token * size;
+        while (next < pass_.num_tapped && pass_.tapped[next] < token) ++next;
+        if (next == pass_.num_tapped || pass_.tapped[next] != token)
+            find_state(token, state);
+        else if (model_.taps_norm != nullptr)
+            kernels_.rms_norm(lines + next * size, model_.taps_norm, size, model_.norm_eps, state);
         else
-            unpack_row(model_.head, pass_.tokens[token], line);
+            std::memcpy(state, lines + next * size, static_cast<size_t>(size) * sizeof(float));
         find_angles(token);
     }
+}
+
+// Write what enters the first layer for a token that has no taps.
+void Pass::find_state(int64_t token, float *state) const {
+    const int64_t size = model_.hidden_size;
+    if (pass_.states != nullptr)
+        std::memcpy(state, pass_.states + token * size, static_cast<size_t>(size) * sizeof(float));
+    else if (model_.embedding != nullptr)
+        widen_row(model_.embedding, model_.embedding_kind, pass_.tokens[token], size, state);
+    else
+        unpack_row(model_.head, pass_.tokens[token], state);
 }
 
 // Angles are f32 as in the models' own code; their cosines and sines are rounded once.
@@ -97,7 +127,7 @@ void Pass::find_angles(int64_t token) {
     }
 }
 
-// Copy the residual stream behind a layer. Nothing changes it before the next layer's second meeting.
+// Copy the residual stream behind a layer. Nothing changes it before the next layer's first meeting.
 void Pass::tap(int thread, int64_t layer) {
     const int64_t size = model_.hidden_size;
     for (int64_t i = 0; i < pass_.num_hidden_layers; ++i) {
@@ -108,25 +138,34 @@ void Pass::tap(int thread, int64_t layer) {
     }
 }
 
+// A line as the product reads it; it may lie in the thread's own memory.
+const float *Pass::read_line(int thread, const Source &source, int64_t line) {
+    const int64_t place = (source.picks == nullptr ? line : source.picks[line]) * source.width;
+    if (source.norm == nullptr) return source.lines + place;
+    float *normed = engine_.thread_spaces_[static_cast<size_t>(thread)].line.data(), *behind = normed;
+    if (source.side_norm != nullptr) {
+        kernels_.rms_norm(source.sides + place, source.side_norm, source.width, model_.norm_eps, normed);
+        behind += source.width;
+    }
+    kernels_.rms_norm(source.lines + place, source.norm, source.width, model_.norm_eps, behind);
+    return normed;
+}
+
 void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
                         uint32_t *words, float *factors) {
-    const float *from = source.lines + (source.picks == nullptr ? line : source.picks[line]) * source.width;
-    if (source.norm != nullptr) {
-        float *normed = engine_.thread_spaces_[static_cast<size_t>(thread)].line.data();
-        kernels_.rms_norm(from, source.norm, source.width, model_.norm_eps, normed);
-        from = normed;
-    }
+    const float *from = read_line(thread, source, line);
+    const int64_t width = source.read_width();
     int64_t tile = line * tiling.count / tiling.tokens;  // at most one too few
     while (tiling.start(tile + 1) <= line) ++tile;
     while (tiling.start(tile) > line) --tile;
     const int64_t start = tiling.start(tile), size = tiling.size(tile), lane = line - start;
-    kernels_.prepare(kind, from, source.width, words + start * words_of(kind, source.width) + lane * kBlockSteps,
-                     factors + start * factors_of(kind, source.width) + lane, size);
+    kernels_.prepare(kind, from, width, words + start * words_of(kind, width) + lane * kBlockSteps,
+                     factors + start * factors_of(kind, width) + lane, size);
 }
 
 Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     const Tiling tiling = kernels_.tile(source.count);
-    const bool is_own = source.count * words_of(kind, source.width) <= kOwnWords;
+    const bool is_own = source.count * words_of(kind, source.read_width()) <= kOwnWords;
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
     float *factors = is_own ? own.factors.data() : engine_.space_.factors.data();
@@ -207,6 +246,14 @@ void Pass::project_gated(int thread, const paradraft_layer &layer, const Source 
                       kernels_.gate(own.block.data() + i * kBlockOutputs, own.block_up.data() + i * kBlockOutputs,
                                     task.output_count, outputs + (line + i) * width + output);
               });
+}
+
+void Pass::norm_states(int thread, const float *norm) {
+    const int64_t size = model_.hidden_size;
+    for (int64_t token = thread; token < tokens_; token += team().size()) {
+        float *state = engine_.space_.states.data() + token * size;
+        kernels_.rms_norm(state, norm, size, model_.norm_eps, state);
+    }
 }
 
 // Norm and rotate queries and keys, from one head on, where they lie; write keys and values to their slots.

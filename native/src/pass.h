@@ -3,6 +3,7 @@
 // Stages are separated by meeting points: input norm with query_key_value | norms of heads, rotation and append |
 // attention | output | inner norm with gate and up | down. What a stage reads as prepared words each thread prepares
 // for itself when that is little work, which saves a meeting; prepared together or alone, the words are the same.
+// Nobody reads the states while heads are placed, so a layer that goes on from normed ones norms them then.
 
 #pragma once
 
@@ -27,13 +28,18 @@ class Pass {
     void append(int thread);
 
   private:
-    // Lines that a product reads: normed first if there is a norm; picked by index if there are picks.
+    // Lines that a product reads: normed first if there is a norm; picked by index if there are picks; behind their
+    // sides, normed too, if there are any.
     struct Source {
         const float *lines;
         int64_t width;
         const float *norm;
         const int32_t *picks;
         int64_t count;
+        const float *sides = nullptr;
+        const float *side_norm = nullptr;
+
+        int64_t read_width() const { return side_norm == nullptr ? width : 2 * width; }
     };
     struct Prepared {
         const uint32_t *words;
@@ -46,10 +52,13 @@ class Pass {
     };
 
     Team &team() const { return *engine_.team_; }
+    bool is_asked_behind_keys() const;
     void embed(int thread);
+    void find_state(int64_t token, float *state) const;
     void find_angles(int64_t token);
     void tap(int thread, int64_t layer);
     Prepared prepare(int thread, int32_t kind, const Source &source);
+    const float *read_line(int thread, const Source &source, int64_t line);
     void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
                       uint32_t *words, float *factors);
     template <class Body>
@@ -60,6 +69,7 @@ class Pass {
                  int64_t skipped = 0);
     void find_best(int thread, const MultiplyTask &task, int64_t line, int64_t output);
     void project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs);
+    void norm_states(int thread, const float *norm);
     void place_heads(int thread, int64_t layer, int64_t first_head);
     void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);
     void plan_attention();

@@ -61,7 +61,7 @@ class Executor:
     def run(self, given: PassInput) -> PassOutput:
         """Run a pass. Raises ProtocolError, before anything is written, for ids, slots or parents that cannot be."""
         engine = self.opened_engine()
-        struct = given.struct(self._weights.hidden_size)
+        struct = given.struct(self._weights.hidden_size, self._taps_width)
         shape = (struct.num_tokens, self._weights.hidden_size)
         hidden = np.empty((len(given.hidden_layers), *shape), dtype=np.float32)
         entropy = np.empty((len(given.entropy_layers), shape[0], self._weights.num_heads), dtype=np.float32)
@@ -97,8 +97,7 @@ class Executor:
         Raises ProtocolError, before anything is written, for slots or positions that cannot be, and for a model
         without taps.
         """
-        engine, taps = self.opened_engine(), self._weights.taps
-        struct, error = entries.struct(0 if taps is None else taps.inputs), ErrorStruct()
+        engine, struct, error = self.opened_engine(), entries.struct(self._taps_width), ErrorStruct()
         check(self._functions.paradraft_engine_append(engine, ctypes.byref(struct), ctypes.byref(error)), error)
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
@@ -123,6 +122,10 @@ class Executor:
         if self._engine is None:
             raise ProtocolError("The executor is closed.", remedy="Build another one.")
         return self._engine
+
+    @property
+    def _taps_width(self) -> int:
+        return 0 if self._weights.taps is None else self._weights.taps.inputs
 
     def _logits_of(self, count: int) -> FloatArray:
         """Return memory for this many lines; kept between passes, because fresh pages cost more than some layers."""

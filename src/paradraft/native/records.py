@@ -29,12 +29,12 @@ class SummaryTerms:
 class PassInput:
     """The tokens of one pass and what each sees: its row's context, its ancestors and itself. Whole numbers are int32.
 
-    Instead of tokens, states may enter the first layer. A pass that sees both ways has no parents: each token sees its
-    row's context and all fed tokens of its row.
+    Instead of tokens, states may enter the first layer, and instead of some or all of these the lines of taps. A pass
+    that sees both ways has no parents: each token sees its row's context and all fed tokens of its row.
     """
 
     row_starts: IntArray  # [R+1] into the fed tokens; rows may be empty
-    tokens: IntArray = field(default_factory=lambda: NOTHING)  # [T]; not read with states
+    tokens: IntArray = field(default_factory=lambda: NOTHING)  # [T]; not read with states or if all are tapped
     positions: IntArray  # [T]
     slots: IntArray  # [T] where keys and values are written
     # [T] index of the token before within the row's fed tokens; -1: the row's context; not read if it sees both ways
@@ -45,12 +45,18 @@ class PassInput:
     hidden_layers: IntArray = field(default_factory=lambda: NOTHING)  # taps: -1 embedding, i the output of layer i
     entropy_layers: IntArray = field(default_factory=lambda: NOTHING)
     states: FloatArray | None = None  # [T, C] what enters the first layer; None: the embeddings of tokens
+    sides: FloatArray | None = None  # [T, C] what layers with a side_norm read beside the states
+    tapped: IntArray = field(default_factory=lambda: NOTHING)  # fed tokens, ascending, whose taps enter instead
+    taps: FloatArray | None = None  # [len(tapped), W] of these
     sees_both_ways: bool = False
     wants_normed: bool = False
     summary: SummaryTerms | None = None
 
-    def struct(self, hidden_size: int) -> PassStruct:
-        """Return what the library reads; it points into these arrays. Raises ProtocolError for parts that misfit."""
+    def struct(self, hidden_size: int, taps_width: int) -> PassStruct:
+        """Return what the library reads of a model of sizes C and W; it points into these arrays.
+
+        Raises ProtocolError for parts that misfit.
+        """
         counts = {len(part) for part in self._parts()}
         if len(counts) != 1 or len(self.row_starts) != len(self.context_starts) or not len(self.row_starts):
             raise ProtocolError(
@@ -71,6 +77,9 @@ class PassInput:
             num_hidden_layers=len(self.hidden_layers),
             num_entropy_layers=len(self.entropy_layers),
             states=None if self.states is None else float_address(self.states, *shape),
+            sides=None if self.sides is None else float_address(self.sides, *shape),
+            num_tapped=len(self.tapped),
+            taps=None if self.taps is None else float_address(self.taps, len(self.tapped), taps_width),
             temperatures=None if self.summary is None else float_address(self.summary.temperatures, len(self.scored)),
             num_candidates=0 if self.summary is None else self.summary.num_candidates,
             sees_both_ways=int(self.sees_both_ways),
@@ -79,14 +88,15 @@ class PassInput:
 
     def _parts(self) -> tuple[IntArray, ...]:
         """Return what has one number per fed token."""
-        tokens = (self.tokens,) if self.states is None else ()
+        is_read = self.states is None and len(self.tapped) < len(self.positions)
+        tokens = (self.tokens,) if is_read else ()
         parents = () if self.sees_both_ways else (self.parents,)
         return (self.positions, self.slots, *tokens, *parents)
 
 
 _INT_FIELDS = (
     *("row_starts", "tokens", "positions", "slots", "parents", "context_starts", "context_slots", "scored"),
-    *("hidden_layers", "entropy_layers"),
+    *("hidden_layers", "entropy_layers", "tapped"),
 )
 
 

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import ClassVar
 
-VERSION = 2
+VERSION = 3
 
 Fields = list[tuple[str, type]]
 
@@ -35,9 +35,8 @@ class LayerStruct(Structure):
 
     _fields_: ClassVar[Fields] = [
         *((name, MatrixStruct) for name in ("query_key_value", "output", "gate", "up", "down")),
-        *((name, c_void_p) for name in ("input_norm", "inner_norm", "query_norm", "key_norm")),
-        ("window", c_int32),
-        ("has_rope", c_int32),
+        *((name, c_void_p) for name in ("input_norm", "inner_norm", "query_norm", "key_norm", "side_norm")),
+        *((name, c_int32) for name in ("window", "has_rope", "goes_on_normed", "reserved")),
     ]
 
 
@@ -82,7 +81,9 @@ class PassStruct(Structure):
         ("hidden_layers", c_void_p),
         ("num_entropy_layers", c_int64),
         ("entropy_layers", c_void_p),
-        *((name, c_void_p) for name in ("states", "temperatures")),
+        *((name, c_void_p) for name in ("states", "sides")),
+        ("num_tapped", c_int64),
+        *((name, c_void_p) for name in ("tapped", "taps", "temperatures")),
         ("num_candidates", c_int64),
         *((name, c_int32) for name in ("sees_both_ways", "reserved")),
     ]

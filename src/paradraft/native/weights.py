@@ -20,7 +20,7 @@ from paradraft.native.structs import LayerStruct, MatrixStruct, ModelStruct
 class LayerWeights:
     """One decoder layer."""
 
-    query_key_value: PackedMatrix  # [(H + 2 N) D, C]
+    query_key_value: PackedMatrix  # [(H + 2 N) D, C]; with a side_norm [(H + 2 N) D, 2 C]
     output: PackedMatrix  # [C, H D]
     gate: PackedMatrix  # [F, C]
     up: PackedMatrix  # [F, C]
@@ -29,6 +29,8 @@ class LayerWeights:
     inner_norm: FloatArray  # [C]
     query_norm: FloatArray | None = None  # [D]; with key_norm or not at all
     key_norm: FloatArray | None = None  # [D]
+    side_norm: FloatArray | None = None  # [C]; given, attention reads a token's side before its state
+    goes_on_normed: bool = False  # what attention gives is added to the normed state
     window: int | None = None  # positions a token sees back, itself included; None: all
     has_rope: bool = True
 
@@ -44,8 +46,10 @@ class LayerWeights:
             inner_norm=float_address(self.inner_norm, hidden_size),
             query_norm=None if self.query_norm is None else float_address(self.query_norm, head_dim),
             key_norm=None if self.key_norm is None else float_address(self.key_norm, head_dim),
+            side_norm=None if self.side_norm is None else float_address(self.side_norm, hidden_size),
             window=self.window or 0,
             has_rope=int(self.has_rope),
+            goes_on_normed=int(self.goes_on_normed),
         )
 
 
@@ -63,8 +67,8 @@ class ModelWeights:
     head: PackedMatrix  # [V, C]
     embedding: Source | None = None  # [V, C] float32, float16 or uint16 (bits of bfloat16); None: the head's rows
     rope_factor: float = 1.0  # multiplies cosines and sines
-    taps: PackedMatrix | None = None  # [C, W] makes the line of a context entry; None: contexts are tokens only
-    taps_norm: FloatArray | None = None  # [C] of that line; with taps or not at all
+    taps: PackedMatrix | None = None  # [C, W] makes a line of taps, of a context entry or what enters the first layer
+    taps_norm: FloatArray | None = None  # [C] of that line
 
     @property
     def vocab_size(self) -> int:

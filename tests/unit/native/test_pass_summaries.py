@@ -152,8 +152,8 @@ def test_what_does_not_fit_together_is_refused():
         executor(windowed()).run(a_pass(sees_both_ways=True))
     with pytest.raises(ProtocolError, match="different lengths"):
         executor(weights).run(a_pass(parents=ints([])))
-    with pytest.raises(ProtocolError, match="Only one of taps and taps_norm"):
-        executor(replace(weights, taps=weights.head))
+    with pytest.raises(ProtocolError, match="There is a taps_norm, and there are no taps"):
+        executor(replace(weights, taps_norm=np.ones(52, np.float32)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
