@@ -19,7 +19,7 @@ from paradraft.kv.pages import PageCache
 from paradraft.nets.config import NetConfig
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.networks.records import TrainingBatch
-from paradraft.nets.serving.native_block import NativeBlockNetwork
+from paradraft.nets.serving.native import NativeServed
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import ServedNetwork, serve_net
 from paradraft.nets.vocabulary import DraftVocabulary
@@ -28,7 +28,7 @@ from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.law import law_of
 from paradraft.verify.rules import make_rule
 from support.drafting import RowText, batch_for, plan_for, verdict_of
-from support.drafting_nets import native_block
+from support.drafting_nets import native_network
 from support.enumeration import ForkingNoise, continued, outcomes, total_variation
 from support.steps import Draft, scores_of
 from support.stub_target import StubScores, hashed_law
@@ -48,6 +48,8 @@ KINDS = {
     "reduced dspark": {"method": "dspark", "markov_rank": 4, "draft_vocab_size": 3},
     "peagle": {"method": "peagle", "has_head_norms": False},
     "eagle3": {"method": "eagle3", "num_layers": 1, "has_head_norms": False},
+    "native peagle": {"method": "peagle", "norm_before_residual": True},
+    "native eagle3": {"method": "eagle3", "num_layers": 2, "has_head_norms": False},
     "medusa": {"method": "medusa", "num_layers": 0, "tap_layers": (2,), "markov_rank": 4},
 }
 
@@ -81,7 +83,7 @@ def taps_of(tokens: np.ndarray) -> np.ndarray:
 
 
 @cache
-def network_for(kind: str) -> ServedNetwork | NativeBlockNetwork:
+def network_for(kind: str) -> ServedNetwork | NativeServed:
     """Return a network trained for a moment on texts of the target, served."""
     config = config_of(kind)
     torch.manual_seed(0)
@@ -106,7 +108,7 @@ def network_for(kind: str) -> ServedNetwork | NativeBlockNetwork:
         loss.backward()
         weights.step()
     if kind.startswith("native"):
-        return native_block(net, num_pages=16, page_size=4)
+        return native_network(net, num_pages=16, page_size=4)
     place = ServingPlace(dtype=torch.float32, device=torch.device("cpu"), num_pages=16, page_size=4)
     return serve_net(net, place)
 

@@ -13,11 +13,12 @@ from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card
 from paradraft.nets.folder.facts import facts_of
 from paradraft.nets.folder.files import save_drafter_folder
+from support.native import needs_native
 from support.served_pair import Watch, serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, CALM, PROMPT_LEN, Pair, accepted_at, trained_pair
 
 METHODS = ["eagle3", "peagle", "medusa"]
-READING = ["eagle3", "peagle"]  # those with a cache
+READING = ["eagle3", "peagle"]  # those with a cache, which run on the native core too
 GREEDY = SamplingParams(temperature=0.0, max_tokens=ANSWER_LEN, ignore_eos=True)
 
 
@@ -61,10 +62,20 @@ def outcomes(watch: Watch) -> dict[int, int]:
 
 
 def test_served_rounds_accept_exactly_what_teacher_forcing_foretells(pair: Pair) -> None:
+    require_foretold(pair)
+
+
+@needs_native
+@pytest.mark.parametrize("method", READING)
+def test_rounds_on_the_native_core_accept_what_teacher_forcing_foretells(method: str) -> None:
+    require_foretold(trained_pair(method, calm=CALM), is_native=True)
+
+
+def require_foretold(pair: Pair, *, is_native: bool = False) -> None:
     texts = range(len(pair.ids) - 4, len(pair.ids))
     for text in texts:
         foretold = accepted_at(pair, text)
-        with serving(pair) as (llm, watch):
+        with serving(pair, is_native=is_native) as (llm, watch):
             [answer] = answers(llm, [pair.ids[text, :PROMPT_LEN].tolist()], GREEDY)
         assert list(answer) == pair.ids[text, PROMPT_LEN:].tolist()
         compared = [each for each in watch.rounds if foretold[each.anchor] >= 0 and each.drafted == BLOCK]
@@ -98,13 +109,23 @@ def test_drafts_change_no_token(pair: Pair, temperature: float, width: int) -> N
 
 
 def test_a_tree_of_more_nodes_accepts_more_per_round(pair: Pair) -> None:
-    gained = []
-    for width, nodes in ((1, BLOCK), (3, 3 * BLOCK)):
-        with serving(pair, width=width, gamma=nodes) as (llm, watch):
-            answers(llm, held_out(pair), GREEDY)
-        assert max(each.drafted for each in watch.rounds) == nodes
-        gained.append(sum(each.accepted for each in watch.rounds) / len(watch.rounds))
-    assert gained[1] > gained[0]
+    chains, trees = (gained(pair, width, nodes) for width, nodes in ((1, BLOCK), (3, 3 * BLOCK)))
+    assert trees > chains
+
+
+@needs_native
+@pytest.mark.parametrize("method", READING)
+def test_trees_on_the_native_core_accept_what_they_accept_on_torch(method: str) -> None:
+    pair = trained_pair(method, calm=CALM)
+    assert gained(pair, 3, 3 * BLOCK, is_native=True) == gained(pair, 3, 3 * BLOCK)
+
+
+def gained(pair: Pair, width: int, nodes: int, *, is_native: bool = False) -> float:
+    """Return the drafts accepted per round."""
+    with serving(pair, width=width, gamma=nodes, is_native=is_native) as (llm, watch):
+        answers(llm, held_out(pair), GREEDY)
+    assert max(each.drafted for each in watch.rounds) == nodes
+    return sum(each.accepted for each in watch.rounds) / len(watch.rounds)
 
 
 def test_prompts_in_chunks_and_known_beginnings_give_the_same_drafts(pair: Pair) -> None:

@@ -25,7 +25,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("target") / "target", "llama", 3)
 
 
-@pytest.fixture(scope="module", params=["dspark", "dflash"])
+@pytest.fixture(scope="module", params=["dspark", "dflash", "eagle3", "peagle"])
 def folder(request: pytest.FixtureRequest, target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("net") / request.param
     return save_drafter_folder(path, drafter(request.param, **SIZES), card(target=open_target(str(target))[1]))

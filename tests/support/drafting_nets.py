@@ -1,4 +1,4 @@
-"""Tiny block networks, their serving form, and feeds for it written by hand."""
+"""Tiny block networks, serving forms of networks, and feeds written by hand."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from paradraft.core.arrays import ints, starts_of
 from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.nets.config import NetConfig
-from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.build import build_net
+from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.block import BlockNetwork
-from paradraft.nets.serving.native_block import NativeBlockNetwork
+from paradraft.nets.serving.native import NativeServed
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
 from paradraft.nets.serving.target import serve_natively
@@ -59,14 +59,14 @@ def random_net(config: NetConfig, seed: int = 0, spread: float = 0.3):
     return net
 
 
-def native_block(
-    net: BlockNet,
+def native_network(
+    net: Net,
     *,
     dtype: str = "fp32",
     num_threads: int = 1,
     num_pages: int = PLACE.num_pages,
     page_size: int = PLACE.page_size,
-) -> NativeBlockNetwork:
+) -> NativeServed:
     """Return the network on the native core, on the threads of a target of its own."""
     config = tiny_config("llama")
     size = {"num_pages": num_pages, "page_size": page_size}
@@ -79,7 +79,7 @@ def native_block(
 class HandFed:
     """One row of a serving network: its context is appended in chunks, then it drafts."""
 
-    def __init__(self, network: BlockNetwork | NativeBlockNetwork, slots: np.ndarray | None = None) -> None:
+    def __init__(self, network: BlockNetwork | NativeServed, slots: np.ndarray | None = None) -> None:
         self.network = network
         self.slots = ints(np.arange(100) if slots is None else slots)
         self.count = 0

@@ -18,7 +18,7 @@ from paradraft.nets.networks.build import restore_net
 from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import serve_net
-from support.drafting_nets import native_block
+from support.drafting_nets import native_network
 from support.trained_pair import Pair
 
 KV_TOKENS, PAGE_SIZE = 2048, 4
@@ -77,7 +77,7 @@ def serving(
         dtype=torch.float32, device=torch.device("cpu"), num_pages=kv_tokens // PAGE_SIZE, page_size=PAGE_SIZE
     )
     size = {"num_pages": kv_tokens // PAGE_SIZE, "page_size": PAGE_SIZE}
-    network = native_block(net or pair.net, **size) if is_native else serve_net(net or pair.net, place)
+    network = native_network(net or pair.net, **size) if is_native else serve_net(net or pair.net, place)
     drafter = NeuralDrafter(network, PageCache(**size), options=NeuralOptions(**{"node_cost": 0.0, **own}))
     watch = Watch(drafter)
     config = {"dtype": "fp32", "kv_tokens": kv_tokens, "page_size": PAGE_SIZE, "adaptive": False, "seed": 3, "gamma": 4}

@@ -11,7 +11,7 @@ from paradraft.native.runner import NativeRunner
 from paradraft.nets.config import NetConfig
 
 AUTO = "auto"
-NATIVE_METHODS = ("dflash", "dspark")
+NATIVE_METHODS = ("dflash", "dspark", "eagle3", "peagle")
 _NATIVE_ONLY = frozenset({"int8", "int4"})
 _MOST_HEAD_DIM = 1024  # of the native core
 
@@ -43,7 +43,7 @@ def choose_running(config: NetConfig, target: Target, *, dtype: str) -> NetRunni
     if dtype in _NATIVE_ONLY:
         raise ConfigError(
             f"draft_dtype={dtype!r} cannot serve a {config.method} network for {target.limits.name}: only the native "
-            f"core computes in it, beside a target that it runs, and it knows {' and '.join(NATIVE_METHODS)}.",
+            f"core computes in it, beside a target that it runs, and it knows {', '.join(NATIVE_METHODS)}.",
             remedy="Leave draft_dtype out.",
         )
     own = "bf16" if ours in _NATIVE_ONLY else ours

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from paradraft.core.arrays import ints
 from paradraft.models.kv_store import KvStore, Slots
 from paradraft.nets.networks.branch_attention import KeyValues, attend_branches
 from paradraft.nets.networks.eagle_body import EagleBody
@@ -21,7 +19,7 @@ from paradraft.nets.serving.eagle_weights import ServedEagle
 from paradraft.nets.serving.network import ServingNetwork, open_store
 from paradraft.nets.serving.place import ServingPlace, as_tensor
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed, Marginals
-from paradraft.nets.serving.steps import Level
+from paradraft.nets.serving.steps import follow_best
 
 
 class EagleNetwork(ServingNetwork[ServedEagle]):
@@ -61,16 +59,7 @@ class ChainNetwork(EagleNetwork):
 
     def draft(self, feed: DraftFeed) -> Marginals:
         """Return what comes next along the best candidates, one pass each."""
-        opened = self.open_round(feed)
-        levels: list[Level] = [opened.anchors]
-        for slot in range(1, max(min(feed.depth, self.block_size), 1)):
-            parents = np.arange(len(feed.anchors), dtype=np.int32) + len(feed.anchors) * (slot - 1)
-            levels.append(opened.extend(ints(parents), levels[-1].ids[:, 0]))
-        return Marginals(
-            ids=np.stack([level.ids for level in levels], axis=1),
-            logits=np.stack([level.logits for level in levels], axis=1),
-            log_total=np.stack([level.log_total for level in levels], axis=1),
-        )
+        return follow_best(self.open_round(feed), len(feed.anchors), min(feed.depth, self.block_size))
 
     def open_round(self, feed: DraftFeed) -> EagleRound:
         """Feed the anchors of a round that goes on step by step."""

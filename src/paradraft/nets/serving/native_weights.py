@@ -1,11 +1,11 @@
-"""The weights of a block net (DFlash, DSpark) packed for the native core.
+"""The weights of a network that drafts on the native core, packed for it.
 
-Legend: V and Vd target and draft vocabulary, d hidden size.
+Legend: V and Vd target and draft vocabulary, d hidden size, m tapped layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,78 +16,103 @@ from paradraft.models.packed_parts import Planner
 from paradraft.models.rope_config import RopeConfig
 from paradraft.models.rope_frequencies import rope_frequencies
 from paradraft.models.stored import StoredTensor
-from paradraft.native.weights import ModelWeights
+from paradraft.native.weights import LayerWeights, ModelWeights
 from paradraft.nets.config import NetConfig
 from paradraft.nets.serving.heads import TokenHeads
 from paradraft.nets.shapes import EMBEDDING, HEAD, MASK_EMBEDDING, OFFSETS, wanted_tensors
 
+_TAPS_NORM = "taps_norm"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class NativeBlockWeights:
+class NativeNetWeights:
     """A whole network. The model's vocabulary is the draft vocabulary, and states enter it instead of tokens."""
 
     model: ModelWeights
     embedding: StoredTensor  # [V, d] of the anchors, as it was stored
-    mask: FloatArray  # [d]
+    mask: FloatArray  # [d] the embedding of a token that is not known yet
     ids: IntArray  # [Vd] the target's id of each draft id
     heads: TokenHeads
+    masked_state: FloatArray | None = None  # [d] what the taps of such a token would come to (P-EAGLE)
 
 
-def pack_block(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: str) -> NativeBlockWeights:
-    """Return a network's tensors, with both tables of its target, as the native core reads them.
+def pack_block(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: str) -> NativeNetWeights:
+    """Return a block net's tensors (DFlash, DSpark), with both tables of its target, as the native core reads them.
 
     dtype: one of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
     """
-    laid = _laid_out(config, state, dtype)
-    model = ModelWeights(
-        num_heads=config.num_heads,
-        num_key_heads=config.num_key_heads,
-        head_dim=config.head_dim,
-        norm_eps=config.norm_eps,
-        inverse_frequencies=rope_frequencies(
-            RopeConfig(kind="default", theta=config.rope_theta),
-            config.head_dim,
-            positions=config.max_positions,
-            trained_positions=config.max_positions,
-        ),
-        layers=tuple(
-            laid.layer(f"layers.{number}.", has_head_norms=config.has_head_norms) for number in range(config.num_layers)
-        ),
-        final_norm=laid.vector("final_norm"),
-        head=laid.matrix("head"),
-        taps=laid.matrix("taps"),
-        taps_norm=laid.vector("taps_norm"),
-    )
-    embedding = state[EMBEDDING]
-    return NativeBlockWeights(
-        model=model,
-        embedding=embedding,
-        mask=state[MASK_EMBEDDING].floats().copy()
-        if config.has_mask_embedding
-        else rows_of(embedding, ints([config.mask_token_id]))[0],
-        ids=_target_ids(config, state),
-        heads=TokenHeads(config, lambda name: state[name].floats().copy()),
-    )
+    laid = lay_out(config, state, {_TAPS_NORM: "hidden_norm.weight"}, dtype=dtype)
+    return gather(config, state, laid, layers_of(config, laid))
 
 
-def rows_of(table: StoredTensor, rows: IntArray) -> FloatArray:
-    """Return some rows of a table in fp32."""
-    return StoredTensor(values=table.values[rows], is_bf16=table.is_bf16).floats()
+def lay_out(
+    config: NetConfig, state: Mapping[str, StoredTensor], vectors: Mapping[str, str], *, dtype: str
+) -> LaidParts:
+    """Return the arrays of a network: taps, layers, last norm and head, and vectors of its own by their tensors' names.
 
-
-def _laid_out(config: NetConfig, state: Mapping[str, StoredTensor], dtype: str) -> LaidParts:
+    Raises what pack_block raises.
+    """
     wanted, size = wanted_tensors(config), config.hidden_size
     tables = {EMBEDDING: (config.vocab_size, size), HEAD: (config.draft_vocab_size, size)}
     shapes = {**wanted.optional, **wanted.required, **tables}
     planner = Planner(shapes, dtype)
     planner.add_matrix("taps", ("fc.weight",))
-    planner.add_vector("taps_norm", "hidden_norm.weight")
+    for name, tensor in vectors.items():
+        planner.add_vector(name, tensor)
     for number in range(config.num_layers):
         planner.add_layer(f"layers.{number}.", f"layers.{number}.")
     planner.add_vector("final_norm", "norm.weight")
     planner.add_head("head", HEAD)
     packer = Packer(state, shapes)
     return LaidParts(parts=planner.parts, memory={name: packer.bytes_of(part) for name, part in planner.parts.items()})
+
+
+def layers_of(config: NetConfig, laid: LaidParts) -> tuple[LayerWeights, ...]:
+    """Return the layers where they lie."""
+    places = [f"layers.{number}." for number in range(config.num_layers)]
+    return tuple(laid.layer(place, has_head_norms=config.has_head_norms) for place in places)
+
+
+def gather(
+    config: NetConfig,
+    state: Mapping[str, StoredTensor],
+    laid: LaidParts,
+    layers: Sequence[LayerWeights],
+    masked_state: FloatArray | None = None,
+) -> NativeNetWeights:
+    """Put a network together."""
+    embedding = state[EMBEDDING]
+    return NativeNetWeights(
+        model=ModelWeights(
+            num_heads=config.num_heads,
+            num_key_heads=config.num_key_heads,
+            head_dim=config.head_dim,
+            norm_eps=config.norm_eps,
+            inverse_frequencies=rope_frequencies(
+                RopeConfig(kind="default", theta=config.rope_theta),
+                config.head_dim,
+                positions=config.max_positions,
+                trained_positions=config.max_positions,
+            ),
+            layers=tuple(layers),
+            final_norm=laid.vector("final_norm"),
+            head=laid.matrix("head"),
+            taps=laid.matrix("taps"),
+            taps_norm=laid.vector(_TAPS_NORM) if _TAPS_NORM in laid.parts else None,
+        ),
+        embedding=embedding,
+        mask=state[MASK_EMBEDDING].floats().copy()
+        if config.has_mask_embedding
+        else rows_of(embedding, ints([config.mask_token_id]))[0],
+        ids=_target_ids(config, state),
+        heads=TokenHeads(config, lambda name: state[name].floats().copy()),
+        masked_state=masked_state,
+    )
+
+
+def rows_of(table: StoredTensor, rows: IntArray) -> FloatArray:
+    """Return some rows of a table in fp32."""
+    return StoredTensor(values=table.values[rows], is_bf16=table.is_bf16).floats()
 
 
 def _target_ids(config: NetConfig, state: Mapping[str, StoredTensor]) -> IntArray:

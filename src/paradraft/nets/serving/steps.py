@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from paradraft.core.arrays import FloatArray, IntArray
-from paradraft.nets.serving.rounds import DraftFeed
+import numpy as np
+
+from paradraft.core.arrays import FloatArray, IntArray, ints
+from paradraft.nets.serving.rounds import DraftFeed, Marginals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,3 +41,16 @@ class StepNetwork(Protocol):
     def open_round(self, feed: DraftFeed) -> SteppedRound:
         """Feed the anchors."""
         ...
+
+
+def follow_best(opened: SteppedRound, num_rows: int, depth: int) -> Marginals:
+    """Return what comes next along the best candidates of each row, `depth` drafts far and one at least."""
+    levels = [opened.anchors]
+    for slot in range(1, depth):
+        parents = np.arange(num_rows, dtype=np.int32) + num_rows * (slot - 1)
+        levels.append(opened.extend(ints(parents), levels[-1].ids[:, 0]))
+    return Marginals(
+        ids=np.stack([level.ids for level in levels], axis=1),
+        logits=np.stack([level.logits for level in levels], axis=1),
+        log_total=np.stack([level.log_total for level in levels], axis=1),
+    )

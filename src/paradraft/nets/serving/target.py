@@ -15,8 +15,7 @@ from paradraft.nets.networks.build import restore_net
 from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.choosing import NetRunning
-from paradraft.nets.serving.native_block import NativeBlockNetwork
-from paradraft.nets.serving.native_weights import pack_block
+from paradraft.nets.serving.native import NativeServed, serve_on_core
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.serve import ServedNetwork, serve_net
 from paradraft.nets.shapes import EMBEDDING, HEAD
@@ -26,7 +25,7 @@ FINAL_NORM = "norm.weight"
 
 def serve_for(
     fitted: LoadedNet, target: LoadedModel, running: NetRunning, *, device: str
-) -> ServedNetwork | NativeBlockNetwork:
+) -> ServedNetwork | NativeServed:
     """Return a network that was found to fit, run as was chosen for this target, with as large a cache.
 
     Raises ModelError for weights or tables that do not fit.
@@ -47,9 +46,9 @@ def serve_for(
     return serve_net(net, place)
 
 
-def serve_natively(net: Net, target: NativeRunner, *, dtype: str) -> NativeBlockNetwork:
-    """Return a block net on the threads of its target; dtype: fp32, bf16 or int8, of its weights."""
-    return NativeBlockNetwork(net.config, pack_block(net.config, _stored(net), dtype=dtype), target, dtype=dtype)
+def serve_natively(net: Net, target: NativeRunner, *, dtype: str) -> NativeServed:
+    """Return a net on the threads of its target; dtype: fp32, bf16, int8 or int4, of its weights."""
+    return serve_on_core(net.config, _stored(net), target, dtype=dtype)
 
 
 def _stored(net: Net) -> dict[str, StoredTensor]:

@@ -19,7 +19,7 @@ from support.drafting_nets import (
     HandFed,
     block_config,
     joined,
-    native_block,
+    native_network,
     random_net,
 )
 from support.native import needs_native
@@ -43,7 +43,7 @@ VARIANTS = {
 @pytest.fixture(params=["torch", pytest.param("native", marks=needs_native)])
 def serve(request):
     """Return what puts a net into service, in fp32."""
-    return native_block if request.param == "native" else lambda net: BlockNetwork(net, PLACE)
+    return native_network if request.param == "native" else lambda net: BlockNetwork(net, PLACE)
 
 
 def text(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -6,105 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from paradraft.core.arrays import IntArray, ints, starts_of
+from paradraft.core.arrays import ints
 from paradraft.core.errors import ProtocolError
-from paradraft.nets.networks.eagle import EagleNet
 from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.networks.records import TrainingBatch
-from paradraft.nets.serving.eagle import ChainNetwork, EagleNetwork
+from paradraft.nets.serving.eagle import ChainNetwork
 from paradraft.nets.serving.medusa import MedusaNetwork
-from paradraft.nets.serving.place import ServingPlace
-from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
+from paradraft.nets.serving.native_eagle import NativeChainNetwork
 from paradraft.nets.serving.serve import serve_net
+from support.eagle_texts import LENGTHS, PLACE, draft_feed, expected, feed_texts, logits_of, served
+from support.native import needs_native
 from support.nets import example_of, net_config, tiny_net
 
-PLACE = ServingPlace(dtype=torch.float32, device=torch.device("cpu"), num_pages=16, page_size=4)
-LENGTHS = (13, 9)
 
-
-def served(method: str, **changes: object) -> tuple[EagleNet, EagleNetwork]:
-    net = tiny_net(net_config(method, **changes))
-    assert isinstance(net, EagleNet)
-    network = serve_net(net, PLACE)
-    assert isinstance(network, EagleNetwork)
-    return net, network
-
-
-def slots_of(row: int, is_scattered: bool) -> IntArray:
-    """Return the row's slots: a run, or pages in another order."""
-    slots = np.arange(row * 32, row * 32 + 32, dtype=np.int32)
-    return slots.reshape(-1, 4)[::-1].reshape(-1) if is_scattered else slots
-
-
-def feed_texts(
-    network: EagleNetwork, example: TrainingBatch, ends: list[int], chunk: int, *, is_scattered: bool
-) -> None:
-    """Append the entries below each row's end, rows together, `chunk` at a time."""
-    bounds = starts_of(list(LENGTHS)).tolist()
-    for begin in range(0, max(ends), chunk):
-        parts = [np.arange(begin, min(begin + chunk, end), dtype=np.int32) for end in ends]
-        places = ints([bounds[row] + at for row, part in enumerate(parts) for at in part.tolist()])
-        earlier = [min(begin, end) for end in ends]
-        network.append(
-            ContextFeed(
-                starts=starts_of([len(part) for part in parts]),
-                tokens=ints(example.ids[places + 1].numpy()),
-                taps=example.taps[places].numpy(),
-                positions=ints(np.concatenate(parts)),
-                slots=ints(np.concatenate([slots_of(row, is_scattered)[part] for row, part in enumerate(parts)])),
-                context_starts=starts_of(earlier),
-                context_slots=ints(
-                    np.concatenate([slots_of(row, is_scattered)[:count] for row, count in enumerate(earlier)])
-                ),
-            )
-        )
-
-
-def draft_feed(
-    example: TrainingBatch, ends: list[int], depth: int = 4, *, is_scattered: bool = False, candidates: int = 60
-) -> DraftFeed:
-    """Return the feed of rows whose anchors stand one behind their ends."""
-    bounds = starts_of(list(LENGTHS)).tolist()
-    rows = range(len(ends))
-    return DraftFeed(
-        anchors=ints([int(example.ids[bounds[row] + ends[row] + 1]) for row in rows]),
-        positions=ints(ends),
-        taps=example.taps[[bounds[row] + ends[row] for row in rows]].numpy(),
-        temperatures=np.array([1.0, 0.5], dtype=np.float32)[: len(ends)],
-        context_starts=starts_of(ends),
-        context_slots=ints(np.concatenate([slots_of(row, is_scattered)[: ends[row]] for row in rows])),
-        scratch_starts=starts_of([5] * len(ends)),
-        scratch_slots=ints([0] * 5 * len(ends)),
-        depth=depth,
-        num_candidates=candidates,
-    )
-
-
-def logits_of(ids: IntArray, logits: np.ndarray, size: int = 90) -> np.ndarray:
-    """Spread candidates [..., C] over the target's vocabulary."""
-    spread = np.full((*ids.shape[:-1], size), -np.inf, dtype=np.float32)
-    np.put_along_axis(spread, ids.astype(np.int64), logits, -1)
-    return spread
-
-
-def expected(net: EagleNet, example: TrainingBatch, ends: list[int], drafted: IntArray | None = None) -> np.ndarray:
-    """Return the logits [R, K, V] of full recomputation, the text behind the anchors replaced by what was drafted."""
-    bounds = starts_of(list(LENGTHS)).tolist()
-    found = []
-    for row, end in enumerate(ends):
-        low, anchor = bounds[row], end + 1
-        ids = example.ids[low : low + anchor + 1]
-        behind = torch.zeros(5, dtype=torch.int64) if drafted is None else torch.from_numpy(drafted[row].astype(int))
-        ids = torch.cat([ids, behind])
-        taps = torch.zeros(len(ids), example.taps.shape[1])
-        taps[:anchor] = example.taps[low : low + anchor]
-        text = TrainingBatch(ids=ids, taps=taps, anchors=torch.tensor([anchor]), doc=torch.zeros(len(ids), dtype=int))
-        with torch.no_grad():
-            logits = net.draft_training(text).logits[0]
-        spread = torch.full((len(logits), 90), -torch.inf)
-        spread[:, net.vocabulary.ids] = logits
-        found.append(spread.numpy())
-    return np.stack(found)
+@pytest.fixture(params=[False, pytest.param(True, marks=needs_native)], ids=["torch", "native"])
+def is_native(request: pytest.FixtureRequest) -> bool:
+    return request.param
 
 
 @pytest.mark.parametrize("is_scattered", [False, True])
@@ -122,9 +39,9 @@ def expected(net: EagleNet, example: TrainingBatch, ends: list[int], drafted: In
     ids=str,
 )
 def test_a_cached_round_equals_a_full_recomputation(
-    method: str, changes: dict[str, object], chunk: int, is_scattered: bool
+    method: str, changes: dict[str, object], chunk: int, is_scattered: bool, is_native: bool
 ) -> None:
-    net, network = served(method, **changes)
+    net, network = served(method, is_native=is_native, **changes)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     feed_texts(network, example, ends, chunk, is_scattered=is_scattered)
     marginals = network.draft(draft_feed(example, ends, is_scattered=is_scattered))
@@ -136,9 +53,9 @@ def test_a_cached_round_equals_a_full_recomputation(
     np.testing.assert_allclose(marginals.log_total, totals, atol=1e-4)
 
 
-def test_rows_together_draft_what_they_draft_alone() -> None:
+def test_rows_together_draft_what_they_draft_alone(is_native: bool) -> None:
     for method in ("eagle3", "peagle"):
-        net, network = served(method)
+        net, network = served(method, is_native=is_native)
         example, ends = example_of(net.config, LENGTHS, []), [10, 6]
         feed_texts(network, example, ends, 50, is_scattered=False)
         both = network.draft(draft_feed(example, ends))
@@ -147,20 +64,20 @@ def test_rows_together_draft_what_they_draft_alone() -> None:
         np.testing.assert_allclose(both.logits[0], alone.logits[0], atol=1e-5)
 
 
-def test_a_row_without_context_drafts_from_its_anchor_alone() -> None:
+def test_a_row_without_context_drafts_from_its_anchor_alone(is_native: bool) -> None:
     for method in ("eagle3", "peagle"):
-        net, network = served(method)
+        net, network = served(method, is_native=is_native)
         example, ends = example_of(net.config, LENGTHS, []), [0, 0]
         marginals = network.draft(draft_feed(example, ends))
         wanted = expected(net, example, ends, marginals.ids[:, :, 0])
         np.testing.assert_allclose(logits_of(marginals.ids, marginals.logits), wanted, atol=1e-4)
 
 
-def test_a_tree_says_below_each_node_what_a_chain_along_its_path_says() -> None:
-    net, network = served("eagle3", num_layers=2)
+def test_a_tree_says_below_each_node_what_a_chain_along_its_path_says(is_native: bool) -> None:
+    net, network = served("eagle3", num_layers=2, is_native=is_native)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     feed_texts(network, example, ends, 50, is_scattered=False)
-    assert isinstance(network, ChainNetwork)
+    assert isinstance(network, ChainNetwork | NativeChainNetwork)
     opened = network.open_round(draft_feed(example, ends))
     #  row 0: two children of the anchor, then two grandchildren under the first and one under the second; row 1: a path
     first = opened.extend(ints([0, 0, 1]), ints([7, 8, 9]))
@@ -175,43 +92,43 @@ def test_a_tree_says_below_each_node_what_a_chain_along_its_path_says() -> None:
         np.testing.assert_allclose(found[0][[0, 0, 1, 2][at]], wanted[1], atol=1e-4)
 
 
-def test_a_round_leaves_nothing_behind() -> None:
+def test_a_round_leaves_nothing_behind(is_native: bool) -> None:
     for method in ("eagle3", "peagle"):
-        net, network = served(method)
+        net, network = served(method, is_native=is_native)
         example, ends = example_of(net.config, LENGTHS, []), [10, 6]
         feed_texts(network, example, ends, 50, is_scattered=False)
         first, second = (network.draft(draft_feed(example, ends)) for _ in range(2))
         assert np.array_equal(first.logits, second.logits)
 
 
-def test_a_chain_goes_as_deep_as_asked_and_a_block_is_always_whole() -> None:
+def test_a_chain_goes_as_deep_as_asked_and_a_block_is_always_whole(is_native: bool) -> None:
     for method, depths in (("eagle3", [1, 2, 4]), ("peagle", [4, 4, 4])):
-        net, network = served(method)
+        net, network = served(method, is_native=is_native)
         example, ends = example_of(net.config, LENGTHS, []), [3, 2]
         feed_texts(network, example, ends, 50, is_scattered=False)
         assert [network.draft(draft_feed(example, ends, depth)).ids.shape[1] for depth in (1, 2, 9)] == depths
 
 
-def test_parallel_drafts_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_drafts_come_from_one_pass(monkeypatch: pytest.MonkeyPatch, is_native: bool) -> None:
     for method, passes in (("eagle3", 4), ("peagle", 1)):
-        net, network = served(method)
+        net, network = served(method, is_native=is_native)
         example, ends = example_of(net.config, LENGTHS, []), [3, 2]
-        weights, count = network.opened(), []
-        run = weights.run
-        monkeypatch.setattr(weights, "run", lambda *parts, run=run, count=count: count.append(1) or run(*parts))
+        runs, count = network.opened(), []
+        run = runs.run
+        monkeypatch.setattr(runs, "run", lambda *parts, run=run, count=count: count.append(1) or run(*parts))
         network.draft(draft_feed(example, ends))
         assert len(count) == passes
 
 
-def test_a_closed_network_says_so() -> None:
-    net, network = served("eagle3")
+def test_a_closed_network_says_so(is_native: bool) -> None:
+    net, network = served("eagle3", is_native=is_native)
     network.close()
     with pytest.raises(ProtocolError, match="closed"):
         network.draft(draft_feed(example_of(net.config, LENGTHS, []), [3, 2]))
 
 
-def test_parallel_slots_carry_correction_and_confidence() -> None:
-    net, network = served("peagle", markov_rank=4, has_confidence=True)
+def test_parallel_slots_carry_correction_and_confidence(is_native: bool) -> None:
+    net, network = served("peagle", is_native=is_native, markov_rank=4, has_confidence=True)
     example, ends = example_of(net.config, LENGTHS, []), [10, 6]
     feed_texts(network, example, ends, 50, is_scattered=False)
     marginals = network.draft(draft_feed(example, ends))

@@ -9,7 +9,7 @@ from paradraft.core.arrays import ints
 from paradraft.core.errors import ProtocolError
 from paradraft.nets.serving.block import BlockNetwork
 from paradraft.nets.serving.rounds import Marginals
-from support.drafting_nets import DRAFTED, PLACE, SIZE, HandFed, block_config, joined, native_block, random_net
+from support.drafting_nets import DRAFTED, PLACE, SIZE, HandFed, block_config, joined, native_network, random_net
 from support.native import needs_native
 
 pytestmark = needs_native
@@ -38,7 +38,7 @@ def bits(marginals: Marginals, row: int = 0) -> tuple[bytes, ...]:
 @pytest.mark.parametrize("method", ["dspark", "dflash"])
 def test_every_number_format_says_about_what_torch_says(method, dtype, error):
     net = random_net(block_config(method, **HEADS), spread=0.1)
-    ours, theirs = native_block(net, dtype=dtype), BlockNetwork(net, PLACE)
+    ours, theirs = native_network(net, dtype=dtype), BlockNetwork(net, PLACE)
     found, wanted = (
         network.draft(filled(network, 20).draft_feed(11, num_candidates=DRAFTED)) for network in (ours, theirs)
     )
@@ -55,13 +55,13 @@ def test_every_number_format_says_about_what_torch_says(method, dtype, error):
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
 def test_a_rows_bits_do_not_depend_on_company_chunks_slots_or_threads(dtype):
     net = random_net(block_config(**HEADS))
-    expected = bits(_round(native_block(net, dtype=dtype), 21, 1, None))
+    expected = bits(_round(native_network(net, dtype=dtype), 21, 1, None))
     scattered = np.random.default_rng(3).permutation(128)
     for num_threads in (1, 2, 3):
         for chunks, slots in ((1, scattered), (7, None), (21, scattered)):
-            network = native_block(net, dtype=dtype, num_threads=num_threads)
+            network = native_network(net, dtype=dtype, num_threads=num_threads)
             assert bits(_round(network, 21, chunks, slots)) == expected
-        network = native_block(net, dtype=dtype, num_threads=num_threads)
+        network = native_network(net, dtype=dtype, num_threads=num_threads)
         rows = [filled(network, count, 1, scattered[40 * number :]) for number, count in enumerate((5, 21, 0))]
         assert bits(network.draft(joined([_asked(row) for row in rows])), 1) == expected
 
@@ -75,7 +75,7 @@ def _round(network, count: int, chunks: int, slots: np.ndarray | None) -> Margin
 
 
 def test_what_cannot_be_is_refused_by_name():
-    network = native_block(random_net(block_config()))
+    network = native_network(random_net(block_config()))
     row = filled(network, 3)
     with pytest.raises(ProtocolError, match=r"slot 128 at 0 is outside 0 \.\. 127"):
         network.draft(row.draft_feed(1, scratch_slots=ints([128, 4, 5, 6, 7])))
@@ -90,11 +90,11 @@ def test_what_cannot_be_is_refused_by_name():
 
 
 def test_the_network_outlives_the_target_whose_threads_it_uses():
-    network = native_block(random_net(block_config(**HEADS)), num_threads=3)  # the target is closed by now
+    network = native_network(random_net(block_config(**HEADS)), num_threads=3)  # the target is closed by now
     assert bits(_round(network, 12, 2, None)) == bits(_round(network, 12, 2, None))
 
 
 def test_memory_is_told():
     net = random_net(block_config(**HEADS))
-    wide, narrow = native_block(net), native_block(net, dtype="int8")
+    wide, narrow = native_network(net), native_network(net, dtype="int8")
     assert narrow.extra_bytes < wide.extra_bytes
