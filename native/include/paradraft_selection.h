@@ -26,9 +26,9 @@ typedef struct {
 } paradraft_sampling;
 
 /* Draw the token of the law that temperature, top-k, min-p and top-p, in this order, make of logits [vocab_size], by
-   the keyed race of src/paradraft/verify/noise.py. That code draws the same token: where its choice could hang on
-   rounding, where a token outside the largest 256 may win and where logits are not finite, *token is -1, and it must be
-   asked itself. */
+   the keyed races of src/paradraft/verify/noise.py. That code draws the same token: where its choice could hang on
+   rounding, where a token outside the largest 256 may win after a cut and where logits are not finite, *token is -1, and
+   it must be asked itself. */
 PARADRAFT_EXPORT int32_t paradraft_choose(const float *logits, int64_t vocab_size, const paradraft_sampling *sampling,
                                           uint64_t position, int32_t instruction_set, int32_t *token,
                                           paradraft_error *error);

@@ -16,11 +16,13 @@
 #include "buffer.h"
 #include "dispatch.h"
 #include "failure.h"
+#include "noise.h"
+#include "tail_race.h"
 
 namespace paradraft {
 namespace {
 
-constexpr int64_t kHead = 256;  // HEAD of noise.py: ids that race one by one
+constexpr int64_t kHead = 256;  // HEAD of noise.py: ids that race one by one, the others as one and among themselves
 // How far numpy's weights and sums may be from ours, relative to them. Exponentials in f32 differ by up to 5 units in the
 // last place, 6e-7, and a sum of them in f32 by a little more.
 constexpr double kSlack = 0x1p-16;
@@ -28,26 +30,7 @@ constexpr double kNear = 1e-5;      // exponents that differ by more keep their 
 constexpr double kHopeless = -60.0; // exponents below cannot win: the peak's speed is above 1/37, theirs below 1e-10
 constexpr double kLeastMinP = 1e-25;  // weights down here are hopeless
 
-constexpr uint64_t kStep = 0x9E3779B97F4A7C15u, kFirst = 0xBF58476D1CE4E5B9u, kSecond = 0x94D049BB133111EBu;
-constexpr uint64_t kTailRace = uint64_t{1} << 40;
 constexpr float kColdest = 1e-30f;
-
-uint64_t mixed(uint64_t state) {
-    state = (state ^ (state >> 30)) * kFirst;
-    state = (state ^ (state >> 27)) * kSecond;
-    return state ^ (state >> 31);
-}
-
-uint64_t absorbed(uint64_t state, uint64_t value) { return mixed(mixed(value + kStep) + state * kStep + 1); }
-
-// The key of stream RACE.
-uint64_t key_of(const paradraft_sampling &sampling, uint64_t position) {
-    return absorbed(absorbed(absorbed(absorbed(0, sampling.seed), sampling.choice), position), 0);
-}
-
-double exponential_of(uint64_t key, uint64_t counter) {
-    return -std::log((static_cast<double>(mixed(key + counter * kStep) >> 12) + 0.5) * 0x1p-52);
-}
 
 struct Candidate {
     float value;
@@ -177,6 +160,11 @@ class Draw {
         return true;
     }
 
+    // Of a law without cuts.
+    TailRace tail_race() const {
+        return {logits_, size_, ranking_.peak, temperature_, value(head_size_ - 1), id(head_size_ - 1), kHopeless, kSlack};
+    }
+
     int32_t race(uint64_t key) {
         const int64_t possible = std::min(most_, head_size_);
         int64_t winner = 0;
@@ -193,8 +181,10 @@ class Draw {
         }
         if (most_ > kHead) {
             if (!is_head_sure()) return kUnsure;
-            const double tail = std::max(0.0, total() - sums_[head_size_ - 1]) + total() * kSlack;
-            second = std::max(second, tail / exponential_of(key, kTailRace));
+            const double tail = total() - sums_[head_size_ - 1], doubt = total() * kSlack;
+            const double time = exponential_of(key, kTail);
+            if (least_ == size_ && tail - doubt > fastest * (1.0 + kSlack) * time) return tail_winner(tail_race(), key);
+            second = std::max(second, (std::max(0.0, tail) + doubt) / time);
         }
         const bool is_sure = winner < least_ && fastest > second * (1.0 + kSlack);
         return is_sure || most_ == 1 ? id(winner) : kUnsure;

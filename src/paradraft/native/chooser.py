@@ -28,8 +28,8 @@ class NativeChooser:
     def choose(self, logits: FloatArray, sampling: RowSampling, position: int) -> int | None:
         """Return the token that the numpy code draws from logits [V], None where it must be asked itself.
 
-        That is where rounding could decide, where a token outside the 256 most probable may win, and where logits are
-        not finite. Raises ProtocolError for a row without temperature.
+        That is where rounding could decide, where a token outside the 256 most probable may win after a cut, and where
+        logits are not finite. Raises ProtocolError for a row without temperature.
         """
         params = sampling.params
         given = SamplingStruct(

@@ -2,6 +2,7 @@
 
 A choice is a race: token i with weight w runs at speed w / E(i), E an exponential variable hashed from the key and
 the id, and the fastest wins. With G = -log E this is argmax(log w + G), the Gumbel race; the winner has law w / sum(w).
+Rounding decides only where two speeds nearly tie (verify/margins.py).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ ACCEPT = 2  # whether a sampling rule lets a node stand
 RESIDUAL = 3  # the token after the accepted path under a sampling rule
 _NUM_STREAMS = 4
 
-HEAD = 256  # ids that race one by one; the others race as one
+HEAD = 256  # ids that race one by one; the others race as one, and among themselves if that one wins
 
 _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, the counter increment of SplitMix64 (Steele et al. 2014)
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
-_TAIL_RACE, _TAIL_PICK, _FLIP = 2**40, 2**40 + 1, 2**40 + 2  # counters that no token id reaches
+_TAIL, _FLIP = 2**40, 2**40 + 2  # counters that no token id reaches
 
 
 def lane(stream: int, index: int) -> int:
@@ -54,8 +55,8 @@ class GumbelNoise:
     def choose(self, weights: DoubleArray, ids: IntArray | None, *, position: int, stream: int) -> int:
         """Return an index of weights with probability weights / sum(weights); see core.ports.Noise.
 
-        The HEAD largest weights race by id. The rest race as one token of their summed weight, and if that wins a
-        second draw picks among them by weight, so that a whole vocabulary is never hashed.
+        The HEAD largest weights race by id. The rest race as one token of their summed weight, and only if that wins
+        do they race by id among themselves, so that a whole vocabulary is seldom hashed.
         """
         total = float(weights.sum())
         if not 0.0 < total < math.inf:
@@ -93,6 +94,10 @@ class GumbelsAt:
         noise: DoubleArray = -np.log(_exponentials(self.key, ids))
         return noise
 
+    def of_tail(self) -> float:
+        """Return the variable of all ids behind the HEAD most probable ones, which race as one."""
+        return -math.log(-math.log(_uniform(self.key, _TAIL)))
+
     def of_few(self, ids: Sequence[int]) -> list[float]:
         """Return the same up to rounding; quicker for up to about a dozen ids."""
         return [-math.log(-math.log(_uniform(self.key, token))) for token in ids]
@@ -113,21 +118,24 @@ def _long_race(key: int, weights: DoubleArray, ids: IntArray | None, total: floa
     front = weights[head]
     speeds = front / _exponentials(key, head if ids is None else ids[head])
     winner = int(np.argmax(speeds))
-    tail_speed = (total - float(front.sum())) / -math.log(_uniform(key, _TAIL_RACE))
+    tail_speed = (total - float(front.sum())) / -math.log(_uniform(key, _TAIL))
     if tail_speed > speeds[winner]:
-        sums = _sums_without(weights, head)
-        # The difference above may be rounding alone; then nothing is left to choose from.
-        if sums[-1] > 0.0:
-            mark = min(_uniform(key, _TAIL_PICK) * sums[-1], math.nextafter(sums[-1], 0.0))
-            return int(np.searchsorted(sums, mark, side="right"))
+        place = _tail_winner(key, weights, ids, head)
+        if place is not None:
+            return place
     return int(head[winner])
 
 
-def _sums_without(weights: DoubleArray, removed: npt.NDArray[np.intp]) -> DoubleArray:
-    rest = weights.copy()
-    rest[removed] = 0.0
-    sums: DoubleArray = np.cumsum(rest)
-    return sums
+def _tail_winner(key: int, weights: DoubleArray, ids: IntArray | None, head: npt.NDArray[np.intp]) -> int | None:
+    """Return the index of the fastest outside the head, None if none has any weight.
+
+    The tail's weight is a difference and may be rounding alone. The variables are the ids' own, which the first race
+    did not look at, so a token keeps its luck on whichever side of the border it lies.
+    """
+    speeds = weights / _exponentials(key, np.arange(len(weights)) if ids is None else ids)
+    speeds[head] = 0.0
+    place = int(speeds.argmax())
+    return place if speeds[place] > 0.0 else None
 
 
 def _mix(state: int) -> int:

@@ -127,6 +127,48 @@ def test_a_race_too_close_to_call_is_handed_back() -> None:
     assert chooser.choose(np.array([0.0, gap - 1e-3], dtype=np.float32), sampling(), 3) == 0
 
 
+@pytest.mark.parametrize("name", ["random", "text", "tied", "nearly tied", "bf16", "equal", "disjoint", "truncated"])
+@pytest.mark.parametrize("size", [257, 300, 2100, 20_000])
+def test_draws_of_the_tail_are_numpys_too(name: str, size: int) -> None:
+    rng, found = np.random.default_rng(size), []
+    choosers = [NativeChooser(instruction_set) for instruction_set in INSTRUCTION_SETS]
+    for position in range(40):
+        row, given = ROWS[name](rng, size).astype(np.float32), sampling(temperature=1.5)
+        expected = by_numpy(row, given, position)
+        answers = [chooser.choose(row, given, position) for chooser in choosers]
+        assert set(answers) <= {None, expected}
+        found += [answer for answer in answers if answer is not None and answer not in largest(row, 256)[0]]
+    if size >= 2100 and name in ("tied", "equal", "truncated"):
+        assert len(found) > 10 * len(choosers)
+
+
+def tail_of_two(gap: float) -> FloatArray:
+    """Give a head of equal ids, and two ids behind it that have a weight."""
+    row = np.full(3000, -80.0, dtype=np.float32)
+    row[500:756] = 0.0
+    row[[100, 2900]] = [-0.5, -0.5 + gap]
+    return row
+
+
+def test_a_race_of_the_tail_too_close_to_call_is_handed_back() -> None:
+    def gap_at(position: int) -> float:
+        times = np.exp(-GumbelNoise(7, 0).gumbel(ints([100, 2900]), position=position))
+        return float(np.log(times[1] / times[0]))
+
+    def is_close(position: int) -> bool:
+        return abs(gap_at(position)) < 0.4 and by_numpy(tail_of_two(gap_at(position)), sampling(), position) in (
+            100,
+            2900,
+        )
+
+    position = next(position for position in range(5000) if is_close(position))
+    chooser, gap = NativeChooser(), gap_at(position)
+    assert chooser.choose(tail_of_two(gap), sampling(), position) is None
+    assert chooser.choose(tail_of_two(gap + 1e-3), sampling(), position) == 2900
+    assert chooser.choose(tail_of_two(gap - 1e-3), sampling(), position) == 100
+    assert chooser.choose(tail_of_two(gap + 1e-3), sampling(top_k=2000), position) is None
+
+
 @pytest.mark.parametrize(("cut", "at"), [("top_p", 1 / 1.5), ("min_p", 0.5)])
 def test_a_winner_whose_place_in_the_law_hangs_on_rounding_is_handed_back(cut: str, at: float) -> None:
     """The second token has half the weight of the first: both cuts fall just between them."""
