@@ -19,7 +19,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from paradraft.lab.bench.plan import PLAIN, Arm, BenchPlan
 from paradraft.lab.bench.report import Measured, build_report, worst_category
 from paradraft.lab.bench.run import Run, run_bench
 from paradraft.lab.files import write_whole
+from paradraft.lab.listening import Listener, PlainSpeaker
 from paradraft.lab.prompts import PromptSet, build_prompts
 from paradraft.lab.provenance import gather
 
@@ -84,9 +85,17 @@ def _quoted(text: str) -> str:
     return f"{json.dumps(name.strip())} {equals} {rest}"
 
 
-def measure(name: str, values: dict[str, Any], plain: LLM, base: Config, prompts: PromptSet, plan: BenchPlan) -> dict:
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """Plain decoding, and how it is heard."""
+
+    llm: LLM
+    listener: Listener
+
+
+def measure(name: str, values: dict[str, Any], heard: Plain, base: Config, prompts: PromptSet, plan: BenchPlan) -> dict:
     """Return the figures of one drafter, measured in turns with plain decoding."""
-    config = configure(values, base)
+    config, plain = configure(values, base), heard.llm
     with LLM(config=config) as llm:
         arms = [
             Arm(name=PLAIN, speaker=plain, is_speculative=False, verb_seconds=lambda: plain.engine.totals.seconds),
@@ -99,7 +108,9 @@ def measure(name: str, values: dict[str, Any], plain: LLM, base: Config, prompts
             dtype=llm.limits.dtype,
             settings=asdict(config),
         )
-        report = build_report(Measured(arms=arms, runs=runs, prompt_set=prompts, plan=plan), provenance)
+        speaker = PlainSpeaker(plain, heard.listener)
+        measured = Measured(arms=arms, plain=speaker, runs=runs, prompt_set=prompts, plan=plan)
+        report = build_report(measured, provenance)
         calibration = asdict(llm.engine.verification.calibration.current)
         memory = llm.engine.drafter.needs.extra_bytes
     [own] = [arm for arm in report.arms if arm.name == name]
@@ -191,14 +202,16 @@ def main() -> None:
     values = {"model": options.model, "dtype": options.dtype, "gamma": options.gamma, "max_rows": 1}
     base = configure({**FAIR, **values, **parse_settings(options.set)})
     with ExitStack() as stack:
-        plain = stack.enter_context(LLM(config=configure({"drafter": "none"}, base)))
+        listener = Listener()
+        plain = stack.enter_context(LLM(config=configure({"drafter": "none"}, base), custom=listener))
+        heard = Plain(llm=plain, listener=listener)
         prompts = build_prompts(options.prompts, read_prompts(options.prompts), plain.tokenizer, limit=options.limit)
         plan = BenchPlan(max_tokens=options.max_tokens, repeats=options.repeats, temperature=options.temperature)
         settings = settings_of(options, prompts)
         found = known_results(options, settings)
         for name in [name for name in arms if name not in found]:
             print(f"measuring {name}", file=sys.stderr, flush=True)
-            found[name] = measure(name, arms[name], plain, base, prompts, plan)
+            found[name] = measure(name, arms[name], heard, base, prompts, plan)
             if options.json is not None:
                 content = {"format": FORMAT, "settings": settings, "drafters": found}
                 write_whole(options.json, json.dumps(content, indent=1) + "\n")

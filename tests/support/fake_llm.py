@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import numpy as np
+
 from paradraft.app.config import Config
-from paradraft.core.ports import Limits
+from paradraft.core.arrays import FloatArray, ints
+from paradraft.core.ports import Drafter, Limits
 from paradraft.core.records import Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.results import GenerationResult, Logprob, TokenEvent, TokenLogprobs
@@ -19,8 +22,9 @@ ANSWER = "Hello world"
 class FakeLLM:
     """Says "Hello world" over and over, whatever is asked."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, custom: Drafter | None = None) -> None:
         self.config = config
+        self.custom = custom
         self.tokenizer = ByteTokenizer()
         self.asked: list[tuple[list[list[int]], list[SamplingParams]]] = []
         self.is_closed = False
@@ -58,7 +62,22 @@ class FakeLLM:
 
     def generate(self, prompts: list[list[int]], params: list[SamplingParams]) -> list[GenerationResult]:
         self.asked.append((prompts, params))
+        if self.custom is not None:
+            self._show_logits(self.custom)
         return [self._result(prompt, each) for prompt, each in zip(prompts, params, strict=True)]
+
+    def _show_logits(self, custom: Drafter) -> None:
+        """Let a drafter observe a step in which the first letter of the answer was chosen, by far."""
+        logits = np.full(self.limits.vocab_size, -100.0, dtype=np.float32)
+        logits[ANSWER.encode()[0]] = 0.0
+        batch = SimpleNamespace(num_rows=1, num_scored=ints([1]), is_complete=lambda index: True)
+
+        def row(index: int) -> FloatArray:
+            assert index == 0
+            return logits
+
+        scores = SimpleNamespace(starts=ints([0, 1]), row=row)
+        custom.observe(batch, None, scores, None)  # type: ignore[arg-type]
 
     def _result(self, prompt: list[int], params: SamplingParams) -> GenerationResult:
         answer = self.answer(params)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from paradraft.core.arrays import FloatArray
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.results import Completion, GenerationResult, GenerationStats, Logprob, TokenLogprobs
 from paradraft.engine.statistics import Round, Tally
 
+FAR_BELOW = -1000.0
 Answer = Callable[[list[int], SamplingParams], Sequence[int]]
 
 
@@ -56,6 +60,12 @@ class ScriptedSpeaker:
             result_of(prompt, answer, stats=self.stats, finish=self.finish, logprobs=self._logprobs(each))
             for prompt, answer, each in zip(prompts, answers, params, strict=True)
         ]
+
+    def logits_after(self, tokens: list[int]) -> FloatArray:
+        """Return the logits behind any tokens: those that were given, all others far below."""
+        row = np.full(512, FAR_BELOW, dtype=np.float32)
+        row[list(self.logits)] = list(self.logits.values())
+        return row
 
     def _logprobs(self, params: SamplingParams) -> tuple[TokenLogprobs, ...] | None:
         if params.logprobs is None:

@@ -79,8 +79,9 @@ def _show_speedup(console: Console, entry: Speedup) -> None:
 def _show_differences(console: Console, report: BenchReport) -> None:
     for arm in report.arms:
         if arm.differences:
-            margins = [difference.margin for difference in arm.differences if difference.margin is not None]
-            largest = f"largest margin {max(margins):.3g}" if margins else "no margin measured"
+            margins = [(found.margin, found.place) for found in arm.differences if found.margin is not None]
+            margin, place = max(margins, default=(None, None))
+            largest = "no margin measured" if margin is None else f"largest margin {margin:.3g} of the {place}"
             console.print(
                 f"{arm.name}, {_rows(arm.concurrency)}: {len(arm.differences)} answers differ somewhere from plain "
                 f"decoding, {largest} (near-tie up to {report.near_tie_bound:g})",

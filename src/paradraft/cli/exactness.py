@@ -110,19 +110,21 @@ def _run(config: Config, wanted: _Wanted) -> list[CaseResult]:
     from paradraft.lab.exactness.cases import share
     from paradraft.lab.exactness.ledger import Ledger
     from paradraft.lab.exactness.run import MatrixRun
+    from paradraft.lab.listening import Listener, PlainSpeaker
 
     tasks = read_tasks(wanted.prompts)
     named = settled(config)  # while the model still has its own name
     with weights_for_all(config.model, with_peer=wanted.with_peer) as weights:
         chosen = replace(named, model=weights)
-        with open_llm(replace(chosen, drafter="none")) as plain:
+        listener = Listener()
+        with open_llm(replace(chosen, drafter="none"), listener) as plain:
             check = _check(plain, tasks, wanted)
             ledger = Ledger.open(wanted.json_out, _begin(config, plain, check, wanted))
             with following("Checking") as watch:
                 return MatrixRun(
                     cases=share(wanted.cases, wanted.share.part, wanted.share.parts),
                     check=check,
-                    plain=plain,
+                    plain=PlainSpeaker(plain, listener),
                     open_speaker=_opener(chosen, plain.limits.dtype),
                     ledger=ledger,
                     watch=watch,

@@ -39,7 +39,7 @@ def show_results(results: Sequence[CaseResult]) -> None:
     console.print(table)
     for result in results:
         for difference in result.mismatches:
-            margin = "unknown" if difference.margin is None else f"{difference.margin:.4g}"
+            margin = "unknown" if difference.margin is None else f"{difference.margin:.4g} ({difference.place})"
             console.print(
                 f"{result.case}: prompt {difference.prompt} differs at token {difference.position}, margin {margin}",
                 style="red",

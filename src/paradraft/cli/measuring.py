@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paradraft.app.llm import LLM
     from paradraft.lab.bench.plan import Arm, BenchPlan
     from paradraft.lab.bench.records import BenchReport
+    from paradraft.lab.listening import Listener
     from paradraft.lab.prompts import PromptSet
 
 # An arm must not meet its own or another's earlier answer to the same prompt, nor keys and values of it.
@@ -51,6 +52,7 @@ def measure(
     from paradraft.lab.bench.prompt_time import measure_prompt_times
     from paradraft.lab.bench.report import Measured, build_report
     from paradraft.lab.bench.run import run_bench
+    from paradraft.lab.listening import Listener, PlainSpeaker
     from paradraft.lab.prompts import build_prompts
     from paradraft.lab.provenance import gather
 
@@ -59,7 +61,8 @@ def measure(
     with ExitStack() as stack:
         same = stack.enter_context(weights_for_all(config.model, with_peer=wanted.peer is not None))
         config = replace(config, model=same)
-        plain, arms = _open_arms(stack, config, wanted)
+        listener = Listener()
+        plain, arms = _open_arms(stack, config, wanted, listener)
         prompt_set = build_prompts(prompts, tasks, plain.tokenizer, limit=limit, is_raw=is_raw)
         _check_room(config, plan, prompt_set)
         provenance = gather(
@@ -80,6 +83,7 @@ def measure(
             )
         measured = Measured(
             arms=arms,
+            plain=PlainSpeaker(plain, listener),
             runs=runs,
             prompt_set=prompt_set,
             plan=plan,
@@ -100,11 +104,11 @@ def _as_asked(config: Config, asked: Config) -> Config:
     )
 
 
-def _open_arms(stack: ExitStack, config: Config, wanted: Wanted) -> tuple[LLM, list[Arm]]:
+def _open_arms(stack: ExitStack, config: Config, wanted: Wanted, listener: Listener) -> tuple[LLM, list[Arm]]:
     from paradraft.cli.opening import open_llm, open_peer
     from paradraft.lab.bench.plan import CONTROL, PLAIN, Arm
 
-    plain = stack.enter_context(open_llm(replace(config, drafter="none")))
+    plain = stack.enter_context(open_llm(replace(config, drafter="none"), listener))
     arms = [Arm(name=PLAIN, speaker=plain, is_speculative=False, verb_seconds=lambda: plain.engine.totals.seconds)]
     if "fixed" in wanted.arms:
         fixed = stack.enter_context(open_llm(replace(config, adaptive=False)))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from paradraft.core.arrays import ints
-from paradraft.core.sampling import MAX_LOGPROBS, SamplingParams
-from paradraft.lab.ports import Speaker
+from paradraft.core.arrays import FloatArray
+from paradraft.core.sampling import SamplingParams
+from paradraft.lab.ports import Plain
+from paradraft.verify.margins import Margin, margin_at_best, margin_of_races
 from paradraft.verify.noise import GumbelNoise
 
 # Logits of passes of different shapes differ by rounding; a difference is a near-tie up to this logit margin.
@@ -20,14 +19,15 @@ NEAR_TIE = {"fp32": 1e-3, "fp16": 0.1, "bf16": 0.5}
 class Difference:
     """Where an answer first differs from plain decoding.
 
-    margin: how far the less favoured of the two tokens lies below the target's choice there, in logits of plain
-    decoding, the seed's noise included when tokens are sampled. None where the target does not rank both tokens
-    among its best hundred, or where one answer ended: no margin explains that.
+    margin: how far the less favoured of the two tokens is from being the target's choice there, in logits of plain
+    decoding (verify.margins), the seed's noise included when tokens are sampled; place: in which comparison. None
+    where one answer ended: no margin explains that.
     """
 
     prompt: str
     position: int
     margin: float | None
+    place: str | None = None
 
 
 def near_tie_bound(dtype: str) -> float:
@@ -49,7 +49,7 @@ def first_difference(expected: Sequence[int], actual: Sequence[int]) -> int | No
 
 
 def explain(
-    speaker: Speaker,
+    plain: Plain,
     name: str,
     prompt: Sequence[int],
     params: SamplingParams,
@@ -57,31 +57,22 @@ def explain(
     expected: Sequence[int],
     actual: Sequence[int],
 ) -> Difference | None:
-    """Return the first difference with its margin, measured by plain decoding on `speaker`; None if equal."""
+    """Return the first difference with its margin, measured by plain decoding; None if equal.
+
+    params: a temperature and a seed; cuts and penalties are not looked at.
+    """
     position = first_difference(expected, actual)
     if position is None:
         return None
-    margin = None
-    if position < min(len(expected), len(actual)):
-        known = [*prompt, *expected[:position]]
-        margin = _margin(_scores(speaker, known, params), (expected[position], actual[position]))
-    return Difference(prompt=name, position=position, margin=margin)
+    if position >= min(len(expected), len(actual)):
+        return Difference(prompt=name, position=position, margin=None)
+    known = [*prompt, *expected[:position]]
+    margin = _margin(plain.logits_after(known), params, len(known), (expected[position], actual[position]))
+    return Difference(prompt=name, position=position, margin=margin.size, place=margin.place)
 
 
-def _scores(speaker: Speaker, known: list[int], params: SamplingParams) -> dict[int, float]:
-    """Return what each of the best tokens scores in the choice after `known`, in logits."""
-    one = SamplingParams(temperature=0.0, max_tokens=1, logprobs=MAX_LOGPROBS, speculate=False, ignore_eos=True)
-    [result] = speaker.generate([known], [one])
-    [logprobs] = result.choices[0].logprobs or ()
-    listed = {entry.token: entry.logprob for entry in (*logprobs.top, logprobs.chosen)}
+def _margin(logits: FloatArray, params: SamplingParams, position: int, tokens: tuple[int, int]) -> Margin:
     if params.is_greedy:
-        return listed
-    # The coupled rule takes the largest logprob / temperature + noise (docs/exactness.md).
-    noise = GumbelNoise(params.seed or 0, 0).gumbel(ints(list(listed)), position=len(known))
-    return dict(zip(listed, np.array(list(listed.values())) + params.temperature * noise, strict=True))
-
-
-def _margin(scores: Mapping[int, float], tokens: tuple[int, int]) -> float | None:
-    if not all(token in scores for token in tokens):
-        return None
-    return float(max(scores.values()) - min(scores[token] for token in tokens))
+        return margin_at_best(logits, tokens)
+    noise = GumbelNoise(params.seed or 0, 0).at(position)
+    return margin_of_races(logits, params.temperature, noise, tokens)

@@ -15,8 +15,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FakeLLM]:
     """The engines that a command opens."""
     engines: list[FakeLLM] = []
 
-    def load(config):
-        engines.append(FakeLLM(config))
+    def load(config, custom=None):
+        engines.append(FakeLLM(config, custom))
         return engines[-1]
 
     monkeypatch.setattr(opening, "_load", load)

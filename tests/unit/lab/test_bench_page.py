@@ -55,7 +55,7 @@ def report() -> BenchReport:
         dtype="fp32",
         settings={"gamma": 4},
     )
-    return build_report(Measured(arms=arms, runs=runs, prompt_set=prompt_set, plan=plan), provenance)
+    return build_report(Measured(arms=arms, plain=plain, runs=runs, prompt_set=prompt_set, plan=plan), provenance)
 
 
 def test_json_has_the_documented_fields_for_each_arm(report):
@@ -64,7 +64,7 @@ def test_json_has_the_documented_fields_for_each_arm(report):
         assert arm.keys() >= ARM_FIELDS
         assert set(arm["tokens_per_second"]) == {"median", "min", "max"}
     wrong = next(arm for arm in written["arms"] if arm["name"] == "wrong")
-    assert set(wrong["differences"][0]) == {"prompt", "position", "margin"}
+    assert set(wrong["differences"][0]) == {"prompt", "position", "margin", "place"}
     assert written["prompt_ids"] == ["<p0>", "<p1>", "<p2>", "<p3>"]
     assert written["provenance"]["command"] == "paradraft bench"
     assert written["format"] == "paradraft-bench-1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from paradraft.core.arrays import ints
@@ -15,8 +16,11 @@ from paradraft.lab.bench.run import run_bench
 from paradraft.lab.near_ties import explain, first_difference
 from paradraft.lab.prompts import Prompt, PromptSet
 from paradraft.lab.provenance import Provenance
+from paradraft.verify.coupled import draw
+from paradraft.verify.law import law_of
 from paradraft.verify.noise import GumbelNoise
 from support.speakers import ManualClock, ScriptedSpeaker, counting_up, stats_of
+from support.steps import sampling_of
 
 PROMPTS = PromptSet(
     name="test",
@@ -44,7 +48,9 @@ def report_of(fixed: ScriptedSpeaker, plain: ScriptedSpeaker, *, dtype: str = "f
     arms.append(Arm(name="control", speaker=plain, is_speculative=False))
     settings = BenchPlan(**({"max_tokens": 8, "repeats": 5} | plan))
     runs = run_bench(arms, PROMPTS, settings, clock=plain.clock)
-    return build_report(Measured(arms=arms, runs=runs, prompt_set=PROMPTS, plan=settings), provenance(dtype))
+    return build_report(
+        Measured(arms=arms, plain=plain, runs=runs, prompt_set=PROMPTS, plan=settings), provenance(dtype)
+    )
 
 
 def other_at(position: int):
@@ -104,11 +110,11 @@ def test_the_near_tie_bound_is_that_of_the_dtype(dtype, is_allowed):
     assert (of(report, "fixed").ratio is not None) == is_allowed
 
 
-def test_a_token_the_target_does_not_even_list_is_no_near_tie():
+def test_a_token_far_below_all_others_is_no_near_tie():
     clock = ManualClock()
     plain = ScriptedSpeaker(clock, 0.2, margins={4: 0.0, 104: 0.0, 204: 0.0, 304: 0.0})
     report = report_of(ScriptedSpeaker(clock, 0.1, answer=other_at(3)), plain)
-    assert "no margin explains" in of(report, "fixed").refused
+    assert "a margin of 1000 leaves unexplained (logits, near-tie bound 0.001)" in of(report, "fixed").refused
 
 
 def test_an_answer_that_ends_early_is_never_a_near_tie():
@@ -125,7 +131,55 @@ def test_with_sampling_the_margin_includes_the_noise_of_the_seed():
     params = SamplingParams(temperature=0.7, seed=seed)
     difference = explain(plain, "p", [0], params, expected=[1, 2, 3, 4], actual=[1, 2, 3, 7])
     assert difference.position == 3
-    assert difference.margin == pytest.approx(abs(1.0 + 0.7 * (noise[0] - noise[1])))
+    assert difference.margin == pytest.approx(abs(1.0 + 0.7 * (noise[0] - noise[1])), rel=1e-6)
+    assert difference.place == "first race"
+
+
+WIDE = 3000
+
+
+def wide_law(prefix):
+    """Logits so flat that most draws fall outside the 256 most probable ids."""
+    return np.random.default_rng(list(prefix)).standard_normal(WIDE).astype(np.float32)
+
+
+class DrawingSpeaker(ScriptedSpeaker):
+    """Draws its answers from a law, whose logits another rounding may have moved."""
+
+    def __init__(self, clock, *, shift: float, salt: int = 0) -> None:
+        super().__init__(clock, 0.1, answer=self._draw)
+        self.shift, self.salt = shift, salt
+
+    def logits_after(self, tokens):
+        moved = np.random.default_rng([9, *tokens]).uniform(-self.shift, self.shift, size=WIDE)
+        return (wide_law(tokens) + moved).astype(np.float32)
+
+    def _draw(self, prompt, params):
+        known = list(prompt)
+        for _ in range(params.max_tokens):
+            sampling = sampling_of(params, prompt_len=1, seed=params.seed + self.salt)
+            law = law_of(self.logits_after(known), sampling, ints([]))
+            known.append(draw(law, GumbelNoise(sampling.seed, 0), len(known)))
+        return known[1:]
+
+
+def test_samples_that_rounding_moved_are_near_ties_in_every_race():
+    clock = ManualClock()
+    report = report_of(
+        DrawingSpeaker(clock, shift=0.2), DrawingSpeaker(clock, shift=0.0), dtype="bf16", temperature=1.0, max_tokens=40
+    )
+    arm = next(arm for arm in report.arms if arm.name == "fixed")
+    assert of(report, "fixed").ratio is not None
+    assert len(arm.differences) == 4
+    assert all(0.0 < difference.margin <= 0.4 for difference in arm.differences)
+    assert "tail race" in {difference.place for difference in arm.differences}
+
+
+def test_samples_of_other_noise_refuse_the_speedup():
+    clock = ManualClock()
+    other = DrawingSpeaker(clock, shift=0.0, salt=1)
+    entry = of(report_of(other, DrawingSpeaker(clock, shift=0.0), dtype="bf16", temperature=1.0), "fixed")
+    assert "leaves unexplained (" in entry.refused
 
 
 def test_failed_answers_refuse_the_speedup():
@@ -154,7 +208,7 @@ def test_a_busy_machine_is_named_when_plain_differs_from_itself():
     ]
     plan = BenchPlan(max_tokens=8, repeats=2)
     runs = run_bench(arms, PROMPTS, plan, clock=clock)
-    report = build_report(Measured(arms=arms, runs=runs, prompt_set=PROMPTS, plan=plan), provenance())
+    report = build_report(Measured(arms=arms, plain=plain, runs=runs, prompt_set=PROMPTS, plan=plan), provenance())
     assert any("differs from itself by 20%" in warning for warning in report.warnings)
 
 
@@ -168,7 +222,7 @@ def test_drafting_that_outlasts_scoring_is_named():
     ]
     plan = BenchPlan(max_tokens=8, repeats=1)
     runs = run_bench(arms, PROMPTS, plan, clock=clock)
-    report = build_report(Measured(arms=arms, runs=runs, prompt_set=PROMPTS, plan=plan), provenance())
+    report = build_report(Measured(arms=arms, plain=plain, runs=runs, prompt_set=PROMPTS, plan=plan), provenance())
     assert any("drafting takes longer" in warning for warning in report.warnings)
 
 
@@ -189,7 +243,7 @@ def test_a_second_baseline_is_compared_with_plain_and_drafting_arms():
     ]
     plan = BenchPlan(max_tokens=8, repeats=1)
     runs = run_bench(arms, PROMPTS, plan, clock=clock)
-    measured = Measured(arms=arms, runs=runs, prompt_set=PROMPTS, plan=plan)
+    measured = Measured(arms=arms, plain=plain, runs=runs, prompt_set=PROMPTS, plan=plan)
     report = build_report(measured, provenance(), baselines=("plain", "transformers"))
     ratios = {(entry.arm, entry.baseline): entry.ratio.median for entry in report.speedups}
     assert ratios[("plain", "transformers")] == pytest.approx(2.0)

@@ -12,7 +12,7 @@ from paradraft.lab.bench.measures import bucket_name
 from paradraft.lab.bench.plan import PLAIN, BenchPlan, sampling_of
 from paradraft.lab.bench.run import Run
 from paradraft.lab.near_ties import Difference, explain, is_near_tie
-from paradraft.lab.ports import Speaker
+from paradraft.lab.ports import Plain
 from paradraft.lab.prompts import PromptSet
 
 _RESAMPLES = 2000
@@ -42,7 +42,7 @@ class Speedup:
 
 
 def differences_from_plain(
-    runs: Sequence[Run], arm: str, prompt_set: PromptSet, plan: BenchPlan, plain: Speaker
+    runs: Sequence[Run], arm: str, prompt_set: PromptSet, plan: BenchPlan, plain: Plain
 ) -> list[Difference]:
     """Return the first difference of each prompt from plain decoding in the same cell, over all repeats."""
     expected = {run.cell: run.token_ids for run in reversed(runs) if run.arm == PLAIN}
@@ -118,7 +118,7 @@ def refusal(ours: Sequence[Run], theirs: Sequence[Run], differences: Sequence[Di
         how = (
             "no margin explains"
             if margin is None
-            else f"a margin of {margin:.4g} leaves unexplained (near-tie bound {bound:g})"
+            else f"a margin of {margin:.4g} leaves unexplained ({real[0].place}, near-tie bound {bound:g})"
         )
         return f"prompt {real[0].prompt} differs from plain decoding at token {real[0].position}, which {how}"
     return None

@@ -161,6 +161,7 @@ def _equality(report: BenchReport) -> str:
             difference.prompt,
             str(difference.position),
             "-" if difference.margin is None else f"{difference.margin:.4g}",
+            difference.place or "-",
             "yes" if is_near_tie(difference, report.near_tie_bound) else "NO",
         )
         for arm in report.arms
@@ -171,7 +172,7 @@ def _equality(report: BenchReport) -> str:
         f"<p>Every token equal to plain decoding: {escape(', '.join(equal) or 'none')}. A first difference counts as "
     )
     text += f"a near-tie up to a logit margin of {report.near_tie_bound:g}.</p>"
-    heads = ("arm", "rows", "prompt", "first different token", "margin", "near-tie")
+    heads = ("arm", "rows", "prompt", "first different token", "margin", "of", "near-tie")
     return text + (_table(heads, rows[:_MAX_DIFFERENCES]) if rows else "")
 
 

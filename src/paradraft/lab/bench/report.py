@@ -19,6 +19,7 @@ from paradraft.lab.bench.plan import CONTROL, PLAIN, Arm, BenchPlan
 from paradraft.lab.bench.records import FORMAT, ArmReport, BenchReport, PromptTime, Slice
 from paradraft.lab.bench.run import Run
 from paradraft.lab.near_ties import near_tie_bound
+from paradraft.lab.ports import Plain
 from paradraft.lab.prompts import PromptSet
 from paradraft.lab.provenance import Provenance
 
@@ -28,6 +29,7 @@ class Measured:
     """What a report is made from."""
 
     arms: Sequence[Arm]
+    plain: Plain  # what answers the arm of that name
     runs: Sequence[Run]
     prompt_set: PromptSet
     plan: BenchPlan
@@ -83,8 +85,7 @@ def _report_arm(measured: Measured, arm: Arm, concurrency: int) -> ArmReport:
     full = [run for run in own if run.cell.max_tokens == plan.max_tokens]
     stats = counts_of(full)
     tokens, seconds = sum(run.num_tokens for run in full), sum(run.seconds for run in full)
-    plain = next(other for other in measured.arms if other.name == PLAIN)
-    differences = differences_from_plain(same_load, arm.name, prompt_set, plan, plain.speaker)
+    differences = differences_from_plain(same_load, arm.name, prompt_set, plan, measured.plain)
     verbs = sorted({verb for run in full for verb in run.verb_seconds})
     return ArmReport(
         name=arm.name,

@@ -8,7 +8,7 @@ from time import perf_counter
 from paradraft.core.sampling import SamplingParams
 from paradraft.lab.exactness.cases import Case, ordered
 from paradraft.lab.near_ties import Difference, explain, is_near_tie
-from paradraft.lab.ports import Speaker
+from paradraft.lab.ports import Plain, Speaker
 from paradraft.lab.prompts import PromptSet
 
 Answers = tuple[tuple[int, ...], ...]  # token ids by prompt
@@ -47,7 +47,7 @@ class Check:
 
     prompt_set: PromptSet
     max_tokens: int
-    bound: float  # largest logit margin of a near-tie
+    bound: float  # largest margin of a near-tie, in logits
     seed: int = 0
 
     def params(self, index: int, case: Case) -> SamplingParams:
@@ -62,14 +62,14 @@ class Check:
         )
 
 
-def decode_reference(plain: Speaker, case: Case, check: Check) -> Reference:
+def decode_reference(plain: Plain, case: Case, check: Check) -> Reference:
     """Return the answers that all cases of the temperature are compared with."""
     start = perf_counter()
     answers, _ = _answers(plain, case, check)
     return Reference(temperature=case.temperature, answers=answers, seconds=perf_counter() - start)
 
 
-def run_case(speaker: Speaker, plain: Speaker, case: Case, check: Check, reference: Reference) -> CaseResult:
+def run_case(speaker: Speaker, plain: Plain, case: Case, check: Check, reference: Reference) -> CaseResult:
     """Answer all prompts with `speaker` and compare; `plain` measures the margins of what differs."""
     start = perf_counter()
     answers, tau = _answers(speaker, case, check)

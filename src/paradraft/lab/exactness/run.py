@@ -13,7 +13,7 @@ from statistics import fmean
 from paradraft.lab.exactness.cases import PLAIN, Case, reference_case
 from paradraft.lab.exactness.check import CaseResult, Check, Reference, decode_reference, run_case
 from paradraft.lab.exactness.ledger import Ledger
-from paradraft.lab.ports import Speaker
+from paradraft.lab.ports import Plain, Speaker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class MatrixRun:
 
     cases: Sequence[Case]
     check: Check
-    plain: Speaker
+    plain: Plain
     open_speaker: OpenSpeaker  # by the name of a case that is not plain
     ledger: Ledger
     watch: Watch = unwatched
