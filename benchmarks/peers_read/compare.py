@@ -28,7 +28,8 @@ from paradraft.hub.prompts import read_prompts
 from paradraft.models.tables import tables_of
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.nets.folder.facts import open_target
-from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 
 HERE = Path(__file__).parent
 LAYOUTS = {"eagle3": "eagle", "peagle": "eagle", "dflash": "zlab", "medusa": "medusa"}

@@ -15,7 +15,7 @@ from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card
 from paradraft.nets.folder.facts import open_target
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.vocabulary import DraftVocabulary

@@ -8,8 +8,15 @@ import sys
 from importlib.metadata import entry_points
 
 import pytest
+import torch
 
+from paradraft.models.tables import tables_of
+from paradraft.models.tensors import tensor_of
 from paradraft.models.tiny import write_tiny_model
+from paradraft.nets.folder.facts import open_target
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
+from support.drafter_folders import card, drafter
 from support.native import needs_native
 from support.source_tree import modules
 
@@ -20,8 +27,8 @@ TORCH_FILES = {
     "lab/peer.py": "the peer that the product is measured against is transformers itself",
     "lab/doctor/torch_probe.py": "asks torch what it finds, in a process of its own",
 }
-# Networks that draft are torch's, so this reaches it through nets.
-REACH_TORCH = ("app/networks.py", *TORCH_FILES)
+
+SIZES = {"hidden_size": 48, "vocab_size": 259, "draft_vocab_size": 128, "num_target_layers": 3, "tap_layers": (0, 1)}
 
 BLOCKER = """
 import importlib, json, sys
@@ -52,7 +59,7 @@ def test_every_other_room_really_imports_without_torch():
     names = [
         module.name
         for module in modules()
-        if module.room not in TORCH_ROOMS and module.place not in REACH_TORCH and not reaches_models(module)
+        if module.room not in TORCH_ROOMS and module.place not in TORCH_FILES and not reaches_models(module)
     ]
     done = run(f"for name in {names!r}: importlib.import_module(name)")
     assert done.returncode == 0, done.stderr
@@ -103,6 +110,29 @@ def test_answers_are_found_without_torch(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(",") == 7
+
+
+@needs_native
+@pytest.mark.parametrize("is_whole", [False, True], ids=["lean", "whole"])
+@pytest.mark.parametrize("method", ["dspark", "dflash", "eagle3", "peagle"])
+def test_a_network_drafts_on_the_native_core_without_torch(method, is_whole, tmp_path):
+    target = write_tiny_model(tmp_path / "model", "llama", 3)
+    checkpoint, facts = open_target(str(target))
+    tables, net = tables_of(checkpoint), drafter(method, **SIZES)
+    net.tensors["lm_head.weight"] = tensor_of(tables.head.rows((net.tensors["d2t"] + torch.arange(128)).numpy()))
+    folder = save_drafter_folder(
+        tmp_path / "net", net, card(target=facts), dtype="bf16", tables=tables, is_whole=is_whole
+    )
+    assert bool(load_drafter_folder(folder).from_target) is not is_whole
+    options = {"runner": "native", "threads": 1, "drafter": str(folder), "draft_price": 0.0, "adaptive": False}
+    done = run(
+        f"from paradraft import LLM, SamplingParams; llm = LLM({str(target)!r}, **{options!r}); "
+        "choice = llm.generate('one two', SamplingParams(max_tokens=12, ignore_eos=True))[0].choices[0]; "
+        "assert 'torch' not in sys.modules; assert not llm.engine.drafter.failures, llm.engine.drafter.last_reason; "
+        f"assert 'Network {method} on the native core' in llm.summary(); print(choice.stats.drafted)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -9,7 +9,7 @@ import pytest
 from paradraft import LLM, SamplingParams
 from paradraft.models.tiny import VOCAB_SIZE, write_tiny_model
 from paradraft.nets.config import METHODS
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.drafting_nets import random_net
 from support.trained_pair import TARGET_LAYERS, pair_config
 

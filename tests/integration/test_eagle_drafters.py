@@ -12,7 +12,7 @@ from paradraft import LLM, SamplingParams
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card
 from paradraft.nets.folder.facts import facts_of
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.native import needs_native
 from support.served_pair import Watch, serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, CALM, PROMPT_LEN, Pair, accepted_at, trained_pair

@@ -96,9 +96,9 @@ def serving(target: Path, drafter: Path) -> LLM:
 
 
 def network(drafter: Path, target: Path) -> Net:
-    target_tables = open_target(str(target)).tables
-    loaded = load_drafter_folder(drafter).with_rows(target_tables)
-    return restore_net(loaded.config, loaded.state, target_tables.embedding, target_tables.head).eval()
+    opened = open_target(str(target))
+    loaded = load_drafter_folder(drafter).with_rows(opened.tables)
+    return restore_net(loaded.config, loaded.state, opened.embedding, opened.head).eval()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -10,9 +10,11 @@ import torch
 
 from paradraft import LLM, SamplingParams
 from paradraft.models.tables import tables_of
+from paradraft.models.tensors import tensor_of
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.facts import open_target
-from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.drafter_folders import card, drafter
 
 SIZES = {"hidden_size": 48, "vocab_size": 259, "draft_vocab_size": 128, "num_target_layers": 3, "tap_layers": (0, 1)}
@@ -29,7 +31,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_lean_and_whole_folders_draft_the_same(method: str, target: Path, tmp_path: Path):
     checkpoint, facts = open_target(str(target))
     tables, net = tables_of(checkpoint), drafter(method, **SIZES)
-    net.tensors["lm_head.weight"] = tables.head[net.tensors["d2t"] + torch.arange(128)].float()
+    net.tensors["lm_head.weight"] = tensor_of(
+        tables.head.rows((net.tensors["d2t"] + torch.arange(128)).numpy())
+    ).float()
     drafted = []
     for is_whole in (False, True):
         folder = tmp_path / str(is_whole)
@@ -61,7 +65,9 @@ def test_a_named_network_joins_the_default_tree_and_changes_no_token(temperature
 def test_a_lean_folder_says_when_its_rows_come_from_other_weights(target: Path, tmp_path: Path):
     checkpoint, facts = open_target(str(target))
     tables, net = tables_of(checkpoint), drafter("dspark", **SIZES)
-    net.tensors["lm_head.weight"] = tables.head[net.tensors["d2t"] + torch.arange(128)].float()
+    net.tensors["lm_head.weight"] = tensor_of(
+        tables.head.rows((net.tensors["d2t"] + torch.arange(128)).numpy())
+    ).float()
     other = replace(facts, sha256="e" * 64, name="tuned")
     folder = save_drafter_folder(tmp_path / "lean", net, card(target=other), tables=tables)
     with LLM(str(target), drafter=str(folder), **OPTIONS) as llm:

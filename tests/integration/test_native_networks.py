@@ -10,7 +10,7 @@ from paradraft import LLM, SamplingParams
 from paradraft.core.errors import ConfigError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.facts import open_target
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.drafter_folders import card, drafter
 from support.native import needs_native
 
@@ -47,6 +47,16 @@ def answers(target: Path, temperature: float, **options: object) -> tuple[list[t
 def test_answers_are_those_of_plain_decoding(folder: Path, target: Path, dtype: str, temperature: float):
     plain, _ = answers(target, temperature, drafter="none", dtype=dtype)
     found, drafted = answers(target, temperature, drafter=str(folder), dtype=dtype)
+    assert found == plain
+    assert drafted > 50
+
+
+@pytest.mark.parametrize("num_key_heads", [9, 3])
+def test_a_network_may_have_other_heads_than_its_target(num_key_heads: int, target: Path, tmp_path: Path):
+    net = drafter("dspark", **SIZES, num_heads=9, num_key_heads=num_key_heads)
+    folder = save_drafter_folder(tmp_path / "net", net, card(target=open_target(str(target))[1]))
+    plain, _ = answers(target, 0.7, drafter="none", dtype="bf16")
+    found, drafted = answers(target, 0.7, drafter=str(folder), dtype="bf16")
     assert found == plain
     assert drafted > 50
 

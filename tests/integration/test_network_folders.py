@@ -12,7 +12,7 @@ from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.card import Card
 from paradraft.nets.folder.facts import facts_of
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.native import needs_native
 from support.served_pair import serving, tapped_elsewhere
 from support.trained_pair import ANSWER_LEN, BLOCK, PROMPT_LEN, Pair, accepted_at, trained_pair

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from paradraft.models.tables import Tables
+from paradraft.models.tensors import stored_of
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card, TargetFacts, TrainingSource
 from paradraft.nets.shapes import wanted_tensors
@@ -74,6 +76,11 @@ def drafter(method: str, seed: int = 0, **changes: object) -> Weights:
 def full_drafter(method: str, *, vocab_size: int = VOCAB, **changes: object) -> Weights:
     """Return a small drafter of the whole vocabulary."""
     return drafter(method, vocab_size=vocab_size, draft_vocab_size=vocab_size, **changes)
+
+
+def tables(embedding: Tensor, head: Tensor) -> Tables:
+    """Return these tables as a target's."""
+    return Tables(embedding=stored_of(embedding), head=stored_of(head))
 
 
 def facts(**changes: object) -> TargetFacts:

@@ -6,15 +6,16 @@ import numpy as np
 import torch
 
 from paradraft.core.arrays import ints, starts_of
+from paradraft.models.tensors import stored_of
 from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.nets.config import NetConfig
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.block import BlockNetwork
-from paradraft.nets.serving.native import NativeServed
+from paradraft.nets.serving.native import NativeServed, serve_on_core
 from paradraft.nets.serving.place import ServingPlace
 from paradraft.nets.serving.rounds import ContextFeed, DraftFeed
-from paradraft.nets.serving.target import serve_natively
+from paradraft.nets.shapes import EMBEDDING, HEAD
 from paradraft.nets.vocabulary import DraftVocabulary
 from support.native import native_runner
 
@@ -71,7 +72,9 @@ def native_network(
     config = tiny_config("llama")
     size = {"num_pages": num_pages, "page_size": page_size}
     target = native_runner(config, tiny_tensors(config, seed=3), num_threads=num_threads, **size)
-    network = serve_natively(net, target, dtype=dtype)
+    tensors = {**net.state_dict(), EMBEDDING: net.embed_tokens.weight, HEAD: net.lm_head.weight}
+    state = {name: stored_of(tensor) for name, tensor in tensors.items()}
+    network = serve_on_core(net.config, state, None, target, dtype=dtype)
     target.close()  # its threads live on with the network
     return network
 

@@ -86,7 +86,7 @@ def export(
 
     With --target our own layout leaves to the target what its tables hold, and gets back what was left to it.
     """
-    from paradraft.nets.folder.files import save_drafter_folder
+    from paradraft.nets.folder.saving import save_drafter_folder
 
     if target is None:
         loaded, tables = _load(folder, None), None
@@ -185,4 +185,4 @@ def _card_lines(card: Card) -> list[tuple[str, str]]:
 
 
 def _num_parameters(loaded: LoadedNet) -> int:
-    return sum(tensor.numel() for tensor in loaded.state.values() if tensor.is_floating_point())
+    return sum(tensor.values.size for tensor in loaded.stored.values() if tensor.is_floating_point)

@@ -80,7 +80,9 @@ def _measure(llm: LLM, name: str, limit: int | None, temperature: float, max_tok
 
 
 def _compare(llm: LLM, drafter: Path, shards: Path, *, texts: int, hold_out: int) -> Agreement:
+    from paradraft.models.stored import EVERY
     from paradraft.models.tables import read_final_norm, read_tables
+    from paradraft.models.tensors import tensor_of
     from paradraft.nets.folder.files import load_drafter_folder
     from paradraft.nets.networks.build import restore_net
     from paradraft.nets.networks.medusa import MedusaNet
@@ -89,9 +91,10 @@ def _compare(llm: LLM, drafter: Path, shards: Path, *, texts: int, hold_out: int
 
     tables = read_tables(llm.model.identity)
     loaded = load_drafter_folder(drafter, num_target_layers=llm.limits.num_layers).with_rows(tables)
-    net = restore_net(loaded.config, loaded.state, tables.embedding.float(), tables.head.float()).float().eval()
-    if isinstance(net, MedusaNet) and "norm.weight" not in loaded.state:
-        net.use_final_norm(read_final_norm(llm.model.identity).float())
+    embedding, head = (tensor_of(table.rows(EVERY)).float() for table in (tables.embedding, tables.head))
+    net = restore_net(loaded.config, loaded.state, embedding, head).float().eval()
+    if isinstance(net, MedusaNet) and "norm.weight" not in loaded.stored:
+        net.use_final_norm(tensor_of(read_final_norm(llm.model.identity)).float())
     examples = Examples(shards, loaded.config.tap_layers, llm.limits.num_layers - 1, hold_out=hold_out)
     chosen = [examples.read(at) for at in examples.held_out[:texts].tolist()]
     return compare_served(net, chosen, llm, None)

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from paradraft.core.arrays import FloatArray
+from paradraft.core.arrays import FloatArray, IntArray
 
 Values = npt.NDArray[Any]  # whatever number format a file holds
+Places = IntArray | npt.NDArray[np.int64] | slice  # rows of a matrix
+EVERY = slice(None)
 _CHUNK = 1 << 20  # values looked at together, so that temporaries stay in the processor's cache
 _EXPONENT = np.uint16(0x7F80)  # of bf16; all ones: an infinity or no number
+
+
+@runtime_checkable
+class Table(Protocol):
+    """A matrix that may lie in a file: a few of its rows can be read without the others."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the sizes of its dimensions."""
+        ...
+
+    def rows(self, places: Places) -> StoredTensor:
+        """Read the rows at these places, EVERY for all."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -31,6 +47,31 @@ class StoredTensor:
     def is_floating_point(self) -> bool:
         """Whether it holds fractions."""
         return self.is_bf16 or self.values.dtype.kind == "f"
+
+    @property
+    def number_format(self) -> str:
+        """Return what torch, and numpy but for the first, calls its number format: bfloat16, float32, int64, ..."""
+        return "bfloat16" if self.is_bf16 else str(self.values.dtype.name)
+
+    def in_format(self, name: str) -> StoredTensor:
+        """Return the values in bfloat16, float16 or float32, to the nearest and from ties to even.
+
+        What is too large becomes infinite.
+        """
+        if name == self.number_format:
+            return self
+        if name == "bfloat16":
+            return StoredTensor(values=narrow(self.floats()), is_bf16=True)
+        with np.errstate(over="ignore"):
+            return StoredTensor(values=self.floats().astype(name))
+
+    def rows(self, places: Places) -> StoredTensor:
+        """Return the lines of its first dimension at these places."""
+        return StoredTensor(values=self.values[places], is_bf16=self.is_bf16)
+
+    def shaped(self, *shape: int) -> StoredTensor:
+        """Return the same values in another shape."""
+        return StoredTensor(values=self.values.reshape(shape), is_bf16=self.is_bf16)
 
     def floats(self) -> FloatArray:
         """Return the values in fp32, exact for bf16 and fp16; fp32 values are not copied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from paradraft.core.errors import ModelError
-from paradraft.models.stored import StoredTensor
+from paradraft.models.stored import Places, StoredTensor, Table
 
 Reader = Callable[[], StoredTensor]
 
@@ -25,9 +25,13 @@ class WeightMap(Mapping[str, StoredTensor]):
     def __getitem__(self, name: str) -> StoredTensor:
         """Read a tensor; raise KeyError for an unknown name."""
         tensor = self._readers[name]()
-        if tensor.is_floating_point:
-            _check_finite(name, tensor, self._origin)
+        _check_finite(name, tensor, self._origin)
         return tensor
+
+    def table(self, name: str) -> Table:
+        """Return a matrix whose rows are read, and checked, when they are asked for; KeyError for an unknown name."""
+        reader = self._readers[name]
+        return _CheckedTable(reader if isinstance(reader, Table) else reader(), name, self._origin)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
@@ -42,8 +46,21 @@ class WeightMap(Mapping[str, StoredTensor]):
         return name in self._readers
 
 
+class _CheckedTable:
+    """Implements models.stored.Table: every value that it gives is finite."""
+
+    def __init__(self, table: Table, name: str, origin: str) -> None:
+        self.shape = table.shape
+        self._table, self._name, self._origin = table, name, origin
+
+    def rows(self, places: Places) -> StoredTensor:
+        found = self._table.rows(places)
+        _check_finite(f"{self._name}, of the rows that were asked for,", found, self._origin)
+        return found
+
+
 def _check_finite(name: str, tensor: StoredTensor, origin: str) -> None:
-    wrong = tensor.find_not_finite()
+    wrong = tensor.find_not_finite() if tensor.is_floating_point else None
     if wrong is not None:
         raise ModelError(
             f"{origin}: the weight {name} holds {wrong[1]} at element {wrong[0]}, so every answer would be wrong.",

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torch import Tensor
+import numpy as np
 
 from paradraft.core.errors import ModelError
+from paradraft.models.stored import StoredTensor
 from paradraft.nets.config import NetConfig
 
 Shape = tuple[int, ...]
@@ -72,18 +73,28 @@ def check_tensors(config: NetConfig, found: Mapping[str, Shape], origin: str) ->
         )
 
 
-def check_vocabulary(config: NetConfig, state: Mapping[str, Tensor], origin: str) -> None:
+def check_tables(config: NetConfig, embedding: Shape, head: Shape) -> None:
+    """Raise ModelError unless tables of these shapes have a row for each target id and each draft id."""
+    for name, shape, rows in (("embedding", embedding, config.vocab_size), ("head", head, config.draft_vocab_size)):
+        if shape != (rows, config.hidden_size):
+            raise ModelError(
+                f"The {name} of the target has shape {shape}, the drafter needs {(rows, config.hidden_size)}.",
+                remedy="Use the drafter with the target it was made for.",
+            )
+
+
+def check_vocabulary(config: NetConfig, state: Mapping[str, StoredTensor], origin: str) -> None:
     """Raise ModelError unless d2t and t2d describe one ascending set of the target's ids, in their usual types."""
     if OFFSETS not in state:
         return
     offsets, members = state[OFFSETS], state.get(MEMBERS)
-    if offsets.is_floating_point() or offsets.dtype.itemsize < 4:
-        raise _bad_ids(origin, f"{OFFSETS} holds {offsets.dtype} where whole numbers belong")
+    if offsets.is_floating_point or offsets.values.dtype.itemsize < 4:
+        raise _bad_ids(origin, f"{OFFSETS} holds {offsets.number_format} where whole numbers belong")
     if offsets.shape != (config.draft_vocab_size,):
         raise _bad_ids(
             origin, f"{OFFSETS} has shape {list(offsets.shape)}, and the draft vocabulary {config.draft_vocab_size} ids"
         )
-    ids: list[int] = [index + offset for index, offset in enumerate(offsets.tolist())]
+    ids: list[int] = [index + offset for index, offset in enumerate(offsets.values.tolist())]
     if ids[0] < 0 or ids[-1] >= config.vocab_size or any(low >= high for low, high in pairwise(ids)):
         raise _bad_ids(
             origin,
@@ -91,7 +102,7 @@ def check_vocabulary(config: NetConfig, state: Mapping[str, Tensor], origin: str
         )
     if members is None:
         return
-    marked: list[int] = members.nonzero().flatten().tolist()
+    marked: list[int] = np.flatnonzero(members.values).tolist()
     if members.shape != (config.vocab_size,) or marked != ids:
         raise _bad_ids(origin, f"{OFFSETS} and {MEMBERS} name different tokens")
 

@@ -12,7 +12,7 @@ import torch
 from paradraft.models.tables import tables_of
 from paradraft.nets.folder.card import Card, TrainingSource
 from paradraft.nets.folder.facts import open_target as read_target_facts
-from paradraft.nets.folder.files import save_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from paradraft.train.beginning import NetPlan, begin_net, unfold_scale, uses_scale
 from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.examples import Examples

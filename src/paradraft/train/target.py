@@ -13,6 +13,7 @@ from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
 from paradraft.models.decoder_config import DecoderConfig, read_decoder_config
 from paradraft.models.decoder_names import EMBEDDING, FINAL_NORM, HEAD
 from paradraft.models.tables import Tables
+from paradraft.models.tensors import stored_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -29,7 +30,8 @@ class TargetTables:
     @property
     def tables(self) -> Tables:
         """Return embedding and head."""
-        return Tables(embedding=self.embedding, head=self.head)
+        embedding = stored_of(self.embedding)
+        return Tables(embedding=embedding, head=embedding if self.config.is_tied else stored_of(self.head))
 
     def layer(self, number: int) -> dict[str, Tensor]:
         """Return the tensors of a decoder layer by their names within it, fp32."""

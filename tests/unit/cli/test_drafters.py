@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from paradraft.models.tables import tables_of
+from paradraft.models.tensors import tensor_of
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.facts import open_target
-from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.drafter_folders import card, drafter, full_drafter
 
 SIZES = {"hidden_size": 48, "vocab_size": 259, "num_target_layers": 3, "tap_layers": (0, 1)}
@@ -106,7 +108,7 @@ def lean(tmp_path: Path, target: Path) -> Path:
     """A drafter that leaves its head's rows to the target."""
     checkpoint, facts = open_target(str(target))
     tables, net = tables_of(checkpoint), drafter("dspark", **{**SIZES, "draft_vocab_size": 24})
-    net.tensors["lm_head.weight"] = tables.head[net.tensors["d2t"] + torch.arange(24)].float()
+    net.tensors["lm_head.weight"] = tensor_of(tables.head.rows((net.tensors["d2t"] + torch.arange(24)).numpy())).float()
     return save_drafter_folder(tmp_path / "lean", net, card(target=facts), tables=tables)
 
 

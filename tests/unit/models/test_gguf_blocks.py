@@ -7,8 +7,9 @@ import pytest
 import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from paradraft.models.gguf.blocks import dequantize, read_tensor
+from paradraft.models.gguf.blocks import MatrixReader, dequantize, read_tensor
 from paradraft.models.gguf.file import map_file
+from paradraft.models.stored import EVERY
 from paradraft.models.tensors import tensor_of
 from support.gguf_files import TINY, write_gguf
 from support.slow_blocks import SCALES_AT, decode_block
@@ -68,3 +69,18 @@ def test_plain_types_come_back_as_they_are(kind: str, dtype: torch.dtype, tmp_pa
     tensor = tensor_of(read_tensor(data, header.tensors["output.weight"]))
     assert tensor.dtype == dtype
     assert torch.equal(tensor, values)
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "F16", "BF16", "F32"])
+def test_rows_are_those_of_the_whole_matrix(kind: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(5).standard_normal((9, 64)).astype(np.float32)
+    path = write_gguf(tmp_path / "a.gguf", TINY, {"output.weight": values}, kind=GGMLQuantizationType[kind])
+    data, header = map_file(path)
+    reader = MatrixReader(data, header.tensors["output.weight"])
+    whole, places = reader(), np.array([7, 0, 7])
+    assert reader.shape == whole.shape == (9, 64)
+    for part in (places, slice(2, 4), EVERY):
+        found = reader.rows(part)
+        assert found.number_format == whole.number_format
+        np.testing.assert_array_equal(found.values, whole.values[part])
+    assert reader.rows(np.array([], dtype=np.int64)).shape == (0, 64)

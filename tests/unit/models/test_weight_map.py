@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from paradraft.core.errors import ModelError
-from paradraft.models.stored import StoredTensor, narrow
-from paradraft.models.tensors import TensorMap, stored_of
+from paradraft.models.stored import EVERY, StoredTensor, narrow
+from paradraft.models.tensors import TensorMap, stored_of, tensor_of
 from paradraft.models.weight_map import WeightMap
 
 
@@ -43,6 +43,30 @@ def test_a_value_behind_the_part_looked_at_first_is_found_too() -> None:
 def test_large_finite_values_are_no_error(dtype: torch.dtype) -> None:
     stored = stored_of(torch.full((1000,), torch.finfo(dtype).max, dtype=dtype))
     assert WeightMap({"a": lambda: stored}, origin="file")["a"] is stored
+
+
+def test_rows_are_read_and_checked_alone() -> None:
+    tensor = torch.zeros(6, 4, dtype=torch.bfloat16)
+    tensor[3, 1] = float("inf")
+    table = WeightMap({"a": lambda: stored_of(tensor)}, origin="file").table("a")
+    assert table.shape == (6, 4)
+    assert table.rows(np.array([5, 2])).shape == (2, 4)
+    with pytest.raises(
+        ModelError, match=r"file: the weight a, of the rows that were asked for, holds inf at element 5"
+    ):
+        table.rows(np.array([2, 3]))
+    with pytest.raises(ModelError, match="holds inf at element 13"):
+        table.rows(EVERY)
+
+
+@pytest.mark.parametrize("source", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("wanted", [torch.float32, torch.bfloat16, torch.float16])
+def test_formats_are_changed_as_torch_changes_them(source: torch.dtype, wanted: torch.dtype) -> None:
+    drawn = torch.randn(4000, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    values = torch.cat([drawn * 10.0 ** torch.arange(-8, 8).repeat(250), torch.tensor([1e30, -0.0])]).to(source)
+    found = stored_of(values).in_format(str(wanted).removeprefix("torch."))
+    assert found.number_format == str(wanted).removeprefix("torch.")
+    assert torch.equal(tensor_of(found), values.to(wanted))
 
 
 def test_whole_numbers_are_not_checked() -> None:

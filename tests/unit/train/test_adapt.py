@@ -44,9 +44,9 @@ def write_domain(folder: Path) -> Path:
 
 
 def network(folder: Path, target: Path) -> Net:
-    target_tables = open_target(str(target)).tables
-    loaded = load_drafter_folder(folder).with_rows(target_tables)
-    return restore_net(loaded.config, loaded.state, target_tables.embedding, target_tables.head).eval()
+    opened = open_target(str(target))
+    loaded = load_drafter_folder(folder).with_rows(opened.tables)
+    return restore_net(loaded.config, loaded.state, opened.embedding, opened.head).eval()
 
 
 @pytest.mark.parametrize("method", METHODS)

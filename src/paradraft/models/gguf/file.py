@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from paradraft.core.errors import ModelError
-from paradraft.models.gguf.blocks import read_tensor
+from paradraft.models.gguf.blocks import MatrixReader, read_tensor
 from paradraft.models.gguf.config import config_of
 from paradraft.models.gguf.fields import Config
 from paradraft.models.gguf.header import GgufHeader, TensorRecord, read_header
@@ -82,7 +82,7 @@ def hugging_face_name(name: str, path: Path) -> str:
 
 
 def _reader(data: mmap.mmap, record: TensorRecord, config: Mapping[str, object]) -> Reader:
-    read = partial(read_tensor, data, record)
+    read: Reader = MatrixReader(data, record) if len(record.shape) == 2 else partial(read_tensor, data, record)
     layer = _LAYER.fullmatch(record.name)
     if config["model_type"] not in ("llama", "mistral") or layer is None or layer[2] not in ("attn_q", "attn_k"):
         return read

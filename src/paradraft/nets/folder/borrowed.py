@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from paradraft.core.errors import AlignmentError, ModelError
+from paradraft.models.stored import EVERY, StoredTensor
 from paradraft.models.tables import Tables
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card, TargetFacts
@@ -36,7 +36,7 @@ def with_rows(state: State, config: NetConfig, names: frozenset[str], tables: Ta
 
 
 def borrowed_shapes(
-    config: NetConfig, names: frozenset[str], state: Mapping[str, Tensor], origin: str
+    config: NetConfig, names: frozenset[str], state: Mapping[str, StoredTensor], origin: str
 ) -> dict[str, Shape]:
     """Return the shapes of the tensors that a folder leaves out.
 
@@ -66,7 +66,7 @@ def require_lender(card: Card | None, facts: TargetFacts) -> None:
 _AGAIN = "Get the folder again from its source, or export it anew with --whole."
 
 
-def _rows(names: frozenset[str], state: State, config: NetConfig, tables: Tables, kind: torch.dtype) -> State:
+def _rows(names: frozenset[str], state: State, config: NetConfig, tables: Tables, kind: str) -> State:
     for table in (tables.head, tables.embedding):
         if names and table.shape != (config.vocab_size, config.hidden_size):
             raise ModelError(
@@ -76,16 +76,13 @@ def _rows(names: frozenset[str], state: State, config: NetConfig, tables: Tables
             )
     found: State = {}
     if HEAD in names:
-        ids = state[OFFSETS] + torch.arange(config.draft_vocab_size) if OFFSETS in state else None
-        found[HEAD] = _placed(tables.head if ids is None else tables.head[ids], kind)
+        ids = state[OFFSETS].values + np.arange(config.draft_vocab_size) if OFFSETS in state else EVERY
+        found[HEAD] = tables.head.rows(ids).in_format(kind)
     if EMBEDDING in names:
-        found[EMBEDDING] = _placed(tables.embedding, kind)
+        found[EMBEDDING] = tables.embedding.rows(EVERY).in_format(kind)
     return found
 
 
-def _placed(rows: Tensor, kind: torch.dtype) -> Tensor:
-    return rows.detach().to("cpu", kind).contiguous()
-
-
-def _is_same(tensor: Tensor, rows: Tensor | None) -> bool:
-    return rows is not None and rows.dtype == tensor.dtype and torch.equal(rows, tensor)
+def _is_same(tensor: StoredTensor, rows: StoredTensor | None) -> bool:
+    is_alike = rows is not None and rows.number_format == tensor.number_format
+    return is_alike and rows is not None and np.array_equal(rows.values, tensor.values)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from paradraft.core.errors import ConfigError, ModelError
-from paradraft.models.device import DTYPES
+from paradraft.core.errors import ModelError
+from paradraft.models.stored import EVERY, StoredTensor, Table
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.extras import Extras
 from paradraft.nets.formats.layout import State
 from paradraft.nets.shapes import EMBEDDING, MASK_EMBEDDING, MEMBERS, OFFSETS, Shape, check_tensors, check_vocabulary
 
-_NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+_FORMATS = ("float32", "bfloat16", "float16")
 
 
-def mask_in_embedding(state: State, config: NetConfig, embedding: Tensor | None) -> tuple[State, Extras]:
+def mask_in_embedding(state: State, config: NetConfig, embedding: Table | None) -> tuple[State, Extras]:
     """Write the learned mask into the mask token's row of an embedding table, where other engines look for it."""
     own = state.get(EMBEDDING, embedding)
     if own is None:
@@ -32,10 +32,13 @@ def mask_in_embedding(state: State, config: NetConfig, embedding: Tensor | None)
             remedy="Name the target that the drafter was trained for.",
         )
     mask = state[MASK_EMBEDDING]
-    table = own.to(mask.dtype, copy=True).contiguous()
-    table[config.mask_token_id] = mask
+    table = own.rows(EVERY).in_format(mask.number_format)
+    values = table.values.copy()
+    values[config.mask_token_id] = mask.values
     rest = {name: tensor for name, tensor in state.items() if name != MASK_EMBEDDING}
-    return {**rest, EMBEDDING: table}, Extras(has_mask_row=True, copies=frozenset({EMBEDDING} - set(state)))
+    return {**rest, EMBEDDING: replace(table, values=values)}, Extras(
+        has_mask_row=True, copies=frozenset({EMBEDDING} - set(state))
+    )
 
 
 def without_copies(state: State, config: NetConfig, extras: Extras) -> State:
@@ -43,21 +46,26 @@ def without_copies(state: State, config: NetConfig, extras: Extras) -> State:
     if extras.has_mask_row:
         if EMBEDDING not in state or state[EMBEDDING].shape != (config.vocab_size, config.hidden_size):
             raise ModelError(f"{EMBEDDING}, which holds the mask, is missing.", remedy="Export the drafter again.")
-        state = {**state, MASK_EMBEDDING: state[EMBEDDING][config.mask_token_id].clone()}
+        row = state[EMBEDDING].rows(slice(config.mask_token_id, config.mask_token_id + 1))
+        state = {**state, MASK_EMBEDDING: row.shaped(config.hidden_size)}
     return {name: tensor for name, tensor in state.items() if name not in extras.copies}
 
 
 def check_state(
-    config: NetConfig, state: Mapping[str, Tensor], origin: str, elsewhere: Mapping[str, Shape] | None = None
+    config: NetConfig, state: Mapping[str, StoredTensor], origin: str, elsewhere: Mapping[str, Shape] | None = None
 ) -> None:
-    """Raise ModelError unless these are a network's tensors: names, shapes, vocabulary, finite values.
+    """Raise ModelError unless these are a network's tensors: names, shapes, vocabulary.
 
     elsewhere: shapes of tensors that are the target's and not here.
     """
-    check_tensors(config, {name: tuple(tensor.shape) for name, tensor in state.items()} | dict(elsewhere or {}), origin)
+    check_tensors(config, {name: tensor.shape for name, tensor in state.items()} | dict(elsewhere or {}), origin)
     check_vocabulary(config, state, origin)
+
+
+def check_finite(state: Mapping[str, StoredTensor], origin: str) -> None:
+    """Raise ModelError naming the first tensor that holds an infinite value or none."""
     for name, tensor in state.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point and tensor.find_not_finite() is not None:
             raise ModelError(
                 f"{origin}: {name} has values that are not finite.",
                 remedy="Go back to an earlier state of the network.",
@@ -72,30 +80,22 @@ def with_members(state: State, config: NetConfig, origin: str) -> State:
     if OFFSETS not in state:
         return state
     check_vocabulary(config, state, origin)
-    offsets = state[OFFSETS].to(torch.int64)
+    offsets = state[OFFSETS].values.astype(np.int64)
     if MEMBERS in state:
-        return {**state, OFFSETS: offsets, MEMBERS: state[MEMBERS].to(torch.bool)}
-    members = torch.zeros(config.vocab_size, dtype=torch.bool)
-    members[offsets + torch.arange(len(offsets))] = True
-    return {**state, OFFSETS: offsets, MEMBERS: members}
+        members = state[MEMBERS].values.astype(np.bool_)
+    else:
+        members = np.zeros(config.vocab_size, dtype=np.bool_)
+        members[offsets + np.arange(len(offsets))] = True
+    return {**state, OFFSETS: StoredTensor(values=offsets), MEMBERS: StoredTensor(values=members)}
 
 
-def converted(state: Mapping[str, Tensor], dtype: str | None) -> State:
-    """Return contiguous copies: files with shared memory are refused."""
-    if dtype is not None and dtype not in DTYPES:
-        raise ConfigError(f"dtype={dtype!r} is not known.", remedy=f"Choose one of {', '.join(DTYPES)}.")
-    kinds = {True: None if dtype is None else DTYPES[dtype], False: None}
-    return {
-        name: tensor.detach().to("cpu", kinds[tensor.is_floating_point()], copy=True).contiguous()
-        for name, tensor in state.items()
-    }
+def widest_type(state: Mapping[str, StoredTensor]) -> str:
+    """Return the number format of the largest tensor of fractions."""
+    fractions = (tensor for tensor in state.values() if tensor.is_floating_point)
+    return max(fractions, key=lambda tensor: tensor.values.size).number_format
 
 
-def widest_type(state: Mapping[str, Tensor]) -> torch.dtype:
-    """Return the type of the largest tensor of numbers."""
-    return max((tensor for tensor in state.values() if tensor.is_floating_point()), key=Tensor.numel).dtype
-
-
-def dtype_of(state: Mapping[str, Tensor]) -> str:
-    """Return the type of the largest tensor of numbers, as configuration files call it."""
-    return _NAMES.get(widest_type(state), "float32")
+def dtype_of(state: Mapping[str, StoredTensor]) -> str:
+    """Return the format of the largest tensor of fractions, as configuration files call it."""
+    widest = widest_type(state)
+    return widest if widest in _FORMATS else "float32"

@@ -101,9 +101,9 @@ def entered(taps: tuple[int, ...]) -> tuple[int, ...]:
 def shaped_mask(state: State, config: NetConfig) -> State:
     """Return the tensors with P-EAGLE's learned state as [1, 1, m * d]; files have it in several shapes."""
     size = config.hidden_size * len(config.tap_layers)
-    if MASK_HIDDEN not in state or state[MASK_HIDDEN].numel() != size:
+    if MASK_HIDDEN not in state or state[MASK_HIDDEN].values.size != size:
         return state
-    return {**state, MASK_HIDDEN: state[MASK_HIDDEN].reshape(1, 1, size)}
+    return {**state, MASK_HIDDEN: state[MASK_HIDDEN].shaped(1, 1, size)}
 
 
 def _listed() -> tuple[list[str], ...]:

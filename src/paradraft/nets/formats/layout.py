@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor
-
 from paradraft.core.errors import ModelError
+from paradraft.models.stored import StoredTensor
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.keys import Keys
 
 Fields = dict[str, object]  # of NetConfig, by name
-State = dict[str, Tensor]
+State = dict[str, StoredTensor]  # as files hold it: reading a folder does without torch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

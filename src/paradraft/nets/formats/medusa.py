@@ -8,11 +8,12 @@ for us. vLLM renames every key at the top that contains "num" and "layers" or "h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from paradraft.core.errors import ModelError
+from paradraft.models.stored import StoredTensor, Values
 from paradraft.nets.config import NetConfig
 from paradraft.nets.formats.keys import Keys
 from paradraft.nets.formats.layout import Fields, Labels, State, refuse_variants
@@ -84,25 +85,27 @@ class MedusaLayout:
 
     def public_names(self, state: State, config: NetConfig) -> State:
         """Return the tensors, with a row for every token in the output matrix."""
-        whole = torch.zeros(config.vocab_size, config.hidden_size, dtype=state[HEAD].dtype)
-        whole[_ids(state[OFFSETS])] = state[HEAD]
-        return {**state, HEAD: whole}
+        head = state[HEAD]
+        whole = np.zeros((config.vocab_size, config.hidden_size), dtype=head.values.dtype)
+        whole[_ids(state[OFFSETS])] = head.values
+        return {**state, HEAD: replace(head, values=whole)}
 
 
 def _with_offsets(state: State, config: NetConfig) -> State:
     """Return the tensors with d2t for token_map. A matrix for all tokens is cut to the named ones, as vLLM does it."""
     if _IDS not in state and OFFSETS not in state:
         return state
-    ids = state.pop(_IDS).to(torch.int64) if _IDS in state else _ids(state[OFFSETS])
-    if ids.dim() != 1 or not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
+    ids = state.pop(_IDS).values.astype(np.int64) if _IDS in state else _ids(state[OFFSETS])
+    if ids.ndim != 1 or not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
         raise ModelError("A Medusa head names ids outside the vocabulary.", remedy="Get the folder from its source.")
-    order = torch.argsort(ids)
-    if HEAD in state and len(state[HEAD]) == config.vocab_size:
-        state[HEAD] = state[HEAD][ids[order]].contiguous()
-    elif HEAD in state and len(state[HEAD]) == len(ids):
-        state[HEAD] = state[HEAD][order].contiguous()
-    return {**state, OFFSETS: ids[order] - torch.arange(len(ids))}
+    order = np.argsort(ids)
+    num_rows = state[HEAD].shape[0] if HEAD in state else 0
+    if num_rows == config.vocab_size:
+        state[HEAD] = state[HEAD].rows(ids[order])
+    elif num_rows == len(ids):
+        state[HEAD] = state[HEAD].rows(order)
+    return {**state, OFFSETS: StoredTensor(values=ids[order] - np.arange(len(ids)))}
 
 
-def _ids(offsets: Tensor) -> Tensor:
-    return offsets.flatten() + torch.arange(offsets.numel())
+def _ids(offsets: StoredTensor) -> Values:
+    return offsets.values.reshape(-1).astype(np.int64) + np.arange(offsets.values.size)

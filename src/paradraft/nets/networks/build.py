@@ -13,6 +13,7 @@ from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.eagle import EagleNet
 from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.networks.net import Net
+from paradraft.nets.shapes import check_tables
 from paradraft.nets.vocabulary import DraftVocabulary
 
 Maker = Callable[[NetConfig, Tensor, Tensor, DraftVocabulary], Net]
@@ -33,13 +34,7 @@ def build_net(config: NetConfig, embedding: Tensor, head: Tensor, vocabulary: Dr
     if config.method not in NETS:
         raise ModelError(f"No network drafts by {config.method!r}.", remedy=f"Known are {', '.join(NETS)}.")
     vocabulary.check(vocab_size=config.vocab_size, size=config.draft_vocab_size)
-    for name, table, rows in (("embedding", embedding, config.vocab_size), ("head", head, config.draft_vocab_size)):
-        if table.shape != (rows, config.hidden_size):
-            raise ModelError(
-                f"The {name} of the target has shape {tuple(table.shape)}, the drafter needs "
-                f"{(rows, config.hidden_size)}.",
-                remedy="Use the drafter with the target it was made for.",
-            )
+    check_tables(config, tuple(embedding.shape), tuple(head.shape))
     return NETS[config.method](config, embedding, head, vocabulary)
 
 

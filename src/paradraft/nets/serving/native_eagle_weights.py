@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from paradraft.core.arrays import FloatArray
-from paradraft.models.stored import StoredTensor
+from paradraft.models.stored import StoredTensor, Table
 from paradraft.nets.config import NetConfig
 from paradraft.nets.serving.native_weights import NativeNetWeights, gather, lay_out, layers_of
 from paradraft.nets.shapes import MASK_HIDDEN
@@ -18,8 +18,10 @@ from paradraft.nets.shapes import MASK_HIDDEN
 _FEATURE_NORM = "feature_norm"
 
 
-def pack_eagle(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: str) -> NativeNetWeights:
-    """Return a network's tensors, with both tables of its target, as the native core reads them.
+def pack_eagle(
+    config: NetConfig, state: Mapping[str, StoredTensor], embedding: Table, *, dtype: str
+) -> NativeNetWeights:
+    """Return a network's tensors, the head [Vd, d] among them whosever it is, as the native core reads them.
 
     dtype: one of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
     """
@@ -31,7 +33,7 @@ def pack_eagle(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: s
         input_norm=laid.vector(_FEATURE_NORM),
         goes_on_normed=config.norm_before_residual,
     )
-    return gather(config, state, laid, (wide, *rest), _masked_state(state))
+    return gather(config, state, embedding, laid, (wide, *rest), _masked_state(state))
 
 
 def _masked_state(state: Mapping[str, StoredTensor]) -> FloatArray | None:

@@ -15,11 +15,11 @@ from paradraft.models.native_weights import LaidParts, Packer
 from paradraft.models.packed_parts import Planner
 from paradraft.models.rope_config import RopeConfig
 from paradraft.models.rope_frequencies import rope_frequencies
-from paradraft.models.stored import StoredTensor
+from paradraft.models.stored import StoredTensor, Table
 from paradraft.native.weights import LayerWeights, ModelWeights
 from paradraft.nets.config import NetConfig
 from paradraft.nets.serving.heads import TokenHeads
-from paradraft.nets.shapes import EMBEDDING, HEAD, MASK_EMBEDDING, OFFSETS, wanted_tensors
+from paradraft.nets.shapes import HEAD, MASK_EMBEDDING, OFFSETS, wanted_tensors
 
 _TAPS_NORM = "taps_norm"
 
@@ -29,20 +29,23 @@ class NativeNetWeights:
     """A whole network. The model's vocabulary is the draft vocabulary, and states enter it instead of tokens."""
 
     model: ModelWeights
-    embedding: StoredTensor  # [V, d] of the anchors, as it was stored
+    embedding: Table  # [V, d] of the tokens that enter, as it was stored
     mask: FloatArray  # [d] the embedding of a token that is not known yet
     ids: IntArray  # [Vd] the target's id of each draft id
     heads: TokenHeads
     masked_state: FloatArray | None = None  # [d] what the taps of such a token would come to (P-EAGLE)
 
 
-def pack_block(config: NetConfig, state: Mapping[str, StoredTensor], *, dtype: str) -> NativeNetWeights:
-    """Return a block net's tensors (DFlash, DSpark), with both tables of its target, as the native core reads them.
+def pack_block(
+    config: NetConfig, state: Mapping[str, StoredTensor], embedding: Table, *, dtype: str
+) -> NativeNetWeights:
+    """Return a block net's tensors (DFlash, DSpark) as the native core reads them.
 
-    dtype: one of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
+    The head [Vd, d] is among them whosever it is; embedding is [V, d], whose rows are read as they come up. dtype: one
+    of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
     """
     laid = lay_out(config, state, {_TAPS_NORM: "hidden_norm.weight"}, dtype=dtype)
-    return gather(config, state, laid, layers_of(config, laid))
+    return gather(config, state, embedding, laid, layers_of(config, laid))
 
 
 def lay_out(
@@ -52,9 +55,8 @@ def lay_out(
 
     Raises what pack_block raises.
     """
-    wanted, size = wanted_tensors(config), config.hidden_size
-    tables = {EMBEDDING: (config.vocab_size, size), HEAD: (config.draft_vocab_size, size)}
-    shapes = {**wanted.optional, **wanted.required, **tables}
+    wanted = wanted_tensors(config)
+    shapes = {**wanted.optional, **wanted.required}
     planner = Planner(shapes, dtype)
     planner.add_matrix("taps", ("fc.weight",))
     for name, tensor in vectors.items():
@@ -76,12 +78,12 @@ def layers_of(config: NetConfig, laid: LaidParts) -> tuple[LayerWeights, ...]:
 def gather(
     config: NetConfig,
     state: Mapping[str, StoredTensor],
+    embedding: Table,
     laid: LaidParts,
     layers: Sequence[LayerWeights],
     masked_state: FloatArray | None = None,
 ) -> NativeNetWeights:
     """Put a network together."""
-    embedding = state[EMBEDDING]
     return NativeNetWeights(
         model=ModelWeights(
             num_heads=config.num_heads,
@@ -110,9 +112,9 @@ def gather(
     )
 
 
-def rows_of(table: StoredTensor, rows: IntArray) -> FloatArray:
+def rows_of(table: Table, rows: IntArray) -> FloatArray:
     """Return some rows of a table in fp32."""
-    return StoredTensor(values=table.values[rows], is_bf16=table.is_bf16).floats()
+    return table.rows(rows).floats()
 
 
 def _target_ids(config: NetConfig, state: Mapping[str, StoredTensor]) -> IntArray:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from paradraft.core.errors import AlignmentError, ModelError
-from paradraft.models.tables import Tables
 from paradraft.nets.folder.borrowed import require_lender
-from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
-from support.drafter_folders import VOCAB, WIDTH, Weights, card, drafter, facts
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
+from support.drafter_folders import VOCAB, WIDTH, Weights, card, drafter, facts, tables
 
 HEAD, EMBEDDING = "lm_head.weight", "embed_tokens.weight"
 FILES = ("config.json", "model.safetensors", "card.json")
@@ -29,16 +29,17 @@ def table(seed: int = 9) -> Tensor:
     return torch.randn(VOCAB, WIDTH, generator=torch.Generator().manual_seed(seed)).to(torch.bfloat16)
 
 
-TABLES = Tables(embedding=table(1), head=table(2))
+EMBEDDING_ROWS, HEAD_ROWS = table(1), table(2)
+TABLES = tables(EMBEDDING_ROWS, HEAD_ROWS)
 
 
 def lent(method: str = "dspark", **changes: object) -> Weights:
     """Return a drafter whose tables are the target's, as training leaves them: in fp32."""
     net = drafter(method, **changes)
     ids = net.tensors["d2t"] + torch.arange(net.config.draft_vocab_size)
-    net.tensors[HEAD] = TABLES.head[ids].float()
+    net.tensors[HEAD] = HEAD_ROWS[ids].float()
     if EMBEDDING in net.tensors:
-        net.tensors[EMBEDDING] = TABLES.embedding.float()
+        net.tensors[EMBEDDING] = EMBEDDING_ROWS.float()
     return net
 
 
@@ -91,9 +92,9 @@ def test_rows_are_given_by_no_other_weights_than_those_they_were_left_to() -> No
 
 def test_tables_of_another_size_are_refused(tmp_path: Path) -> None:
     loaded = load_drafter_folder(save_drafter_folder(tmp_path / "out", lent(), card(), tables=TABLES))
-    small = TABLES.head[1:]
+    small = HEAD_ROWS[1:]
     with pytest.raises(ModelError, match=r"shape \[95, 32\]"):
-        loaded.with_rows(Tables(embedding=small, head=small))
+        loaded.with_rows(tables(small, small))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.core.errors import AlignmentError, ConfigError, ModelError
-from paradraft.nets.folder import files as module
-from paradraft.nets.folder.files import is_drafter_folder, load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder import saving as module
+from paradraft.nets.folder.files import is_drafter_folder, load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from support.drafter_folders import DEPTH, METHODS, VOCAB, WIDTH, card, drafter, facts
 
 

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paradraft.core.errors import ConfigError, ModelError
-from paradraft.models.tables import Tables
-from paradraft.nets.folder.files import LoadedNet, is_drafter_folder, load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import LoadedNet, is_drafter_folder, load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from paradraft.nets.formats.table import LAYOUTS, claiming_layout
-from support.drafter_folders import DEPTH, DRAFT_VOCAB, VOCAB, WIDTH, Weights, card, drafter, facts
+from support.drafter_folders import DEPTH, DRAFT_VOCAB, VOCAB, WIDTH, Weights, card, drafter, facts, tables
 
 PLACES = (
     ("eagle3", "eagle"),
@@ -182,8 +182,8 @@ def test_a_learned_mask_goes_where_other_engines_look_for_it_and_comes_back(
         save_drafter_folder(tmp_path / "none", net, None, layout=layout)
     table = torch.randn(VOCAB, WIDTH).to(torch.bfloat16)
     with pytest.raises(ModelError, match=r"shape \[95, 32\]"):
-        save_drafter_folder(tmp_path / "none", net, None, layout=layout, tables=Tables(embedding=table[1:], head=table))
-    out = save_drafter_folder(tmp_path / "out", net, None, layout=layout, tables=Tables(embedding=table, head=table))
+        save_drafter_folder(tmp_path / "none", net, None, layout=layout, tables=tables(table[1:], table))
+    out = save_drafter_folder(tmp_path / "out", net, None, layout=layout, tables=tables(table, table))
     written = load_file(out / "model.safetensors")["embed_tokens.weight"]
     assert torch.equal(written[2], net.tensors["mask_embedding"])
     assert torch.equal(written[3], table[3].float())

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from paradraft.models.tables import Tables
 from paradraft.nets.config import NetConfig
-from paradraft.nets.folder.files import load_drafter_folder, save_drafter_folder
+from paradraft.nets.folder.files import load_drafter_folder
+from paradraft.nets.folder.saving import save_drafter_folder
 from paradraft.nets.networks.build import build_net, restore_net
 from paradraft.nets.networks.net import Net
 from paradraft.nets.networks.records import TrainingBatch
 from paradraft.nets.vocabulary import DraftVocabulary
-from support.drafter_folders import DRAFT_VOCAB, VOCAB, WIDTH, card, drafter_config
+from support.drafter_folders import DRAFT_VOCAB, VOCAB, WIDTH, card, drafter_config, tables
 
 PLACES = (
     ("eagle3", ("native", "eagle", "speculators")),
@@ -74,8 +74,6 @@ def test_what_was_trained_is_what_is_served_whatever_layout_it_went_through(
 
 def test_a_learned_mask_drafts_the_same_after_the_way_through_an_embedding(tmp_path: Path) -> None:
     net = network(drafter_config("dspark", has_mask_embedding=True))
-    out = save_drafter_folder(
-        tmp_path / "out", net, None, layout="speculators", tables=Tables(embedding=EMBEDDING, head=HEAD)
-    )
+    out = save_drafter_folder(tmp_path / "out", net, None, layout="speculators", tables=tables(EMBEDDING, HEAD))
     loaded = load_drafter_folder(out)
     assert torch.equal(drafts(restore_net(loaded.config, loaded.state, EMBEDDING, HEAD)), drafts(net))

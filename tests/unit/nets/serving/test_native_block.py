@@ -52,6 +52,17 @@ def test_every_number_format_says_about_what_torch_says(method, dtype, error):
     np.testing.assert_allclose(found.log_total, wanted.log_total, atol=5 * error)
 
 
+@pytest.mark.parametrize(("num_heads", "num_key_heads"), [(9, 9), (9, 3), (4, 1)])
+def test_key_heads_may_be_as_many_as_query_heads_whatever_the_target_has(num_heads, num_key_heads):
+    net = random_net(block_config(num_heads=num_heads, num_key_heads=num_key_heads), spread=0.1)
+    found, wanted = (
+        network.draft(filled(network, 20, chunks=2).draft_feed(11))
+        for network in (native_network(net), BlockNetwork(net, PLACE))
+    )
+    np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-4)
+    assert (found.ids == wanted.ids).all()
+
+
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
 def test_a_rows_bits_do_not_depend_on_company_chunks_slots_or_threads(dtype):
     net = random_net(block_config(**HEADS))
