@@ -67,7 +67,7 @@ void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const fl
     words.reserve(num_tokens * words_of_token);
     factors.reserve(num_tokens * factors_of_token + kPanel);
     MultiplyTask task = {};
-    task.tiling = kernels.tile(num_tokens);
+    task.tiling = kernels.tile(matrix.kind, num_tokens);
     for (int64_t tile = 0; tile < task.tiling.count; ++tile) {
         const int64_t start = task.tiling.start(tile), size = task.tiling.size(tile);
         for (int64_t i = 0; i < size; ++i)

@@ -76,8 +76,8 @@ struct AttentionScratch {
 
 struct KernelTable {
     int32_t instruction_set;
-    // The tiling for so many tokens.
-    Tiling (*tile)(int64_t tokens);
+    // The tiling for products of so many tokens and weights of a kind.
+    Tiling (*tile)(int32_t kind, int64_t tokens);
     // Matrix products; the kinds' numbers are those of the interface.
     void (*multiply_f32)(const MultiplyTask &task);
     void (*multiply_bf16)(const MultiplyTask &task);

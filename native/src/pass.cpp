@@ -164,7 +164,7 @@ void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Ti
 }
 
 Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
-    const Tiling tiling = kernels_.tile(source.count);
+    const Tiling tiling = kernels_.tile(kind, source.count);
     const bool is_own = source.count * words_of(kind, source.read_width()) <= kOwnWords;
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();

@@ -79,6 +79,8 @@ inline void store_int8(int8_t *to, Vec a) {
 }
 
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
+// To the second cache, and past the first, which activations fill.
+inline void prefetch_far(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T1); }
 
 inline __m256i eight_words(const uint8_t *from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)); }
 
@@ -175,7 +177,7 @@ struct Int4Steps {
 
 // 16 registers hold the sums of four tokens and one panel.
 constexpr int kMostTokens = 4;
-constexpr int kMostTokensOfMany = 4;
-constexpr int panels_at_once(int) { return 1; }
+constexpr int most_of_many(int32_t) { return 4; }
+constexpr int panels_at_once(int32_t, int) { return 1; }
 constexpr int kValueQueries = 3;
 constexpr int kValueColumns = 2;

@@ -43,6 +43,8 @@ inline void store_int8(int8_t *to, Vec a) {
 }
 
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
+// To the second cache, and past the first, which activations fill.
+inline void prefetch_far(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T1); }
 
 // One step of f32 weights: sums += weight * word.
 struct F32Steps {
@@ -101,10 +103,11 @@ struct Int4Steps {
 };
 
 // Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,
-// but up to 16 tokens it reads weights once.
+// but up to 16 tokens it reads weights once. Weights of int4 take four registers a step, so they pair up to 4 tokens.
 constexpr int kMostTokens = 16;
-constexpr int kMostTokensOfMany = 14;
-constexpr int panels_at_once(int tokens) { return tokens <= 14 ? 2 : 1; }
+constexpr int most_paired(int32_t kind) { return kind == PARADRAFT_INT4 ? 4 : 14; }
+constexpr int most_of_many(int32_t kind) { return kind == PARADRAFT_INT4 ? 16 : 14; }
+constexpr int panels_at_once(int32_t kind, int tokens) { return tokens <= most_paired(kind) ? 2 : 1; }
 // Sums of values: queries times registers of a head.
 constexpr int kValueQueries = 6;
 constexpr int kValueColumns = 4;

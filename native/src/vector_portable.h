@@ -110,6 +110,7 @@ inline void store_int8(int8_t *to, const Vec &a) {
 }
 
 inline void prefetch(const uint8_t *) {}
+inline void prefetch_far(const uint8_t *) {}
 
 // One step of f32 weights: sums += weight * word.
 struct F32Steps {
@@ -202,7 +203,7 @@ struct Int4Steps {
 };
 
 constexpr int kMostTokens = 2;
-constexpr int kMostTokensOfMany = 2;
-constexpr int panels_at_once(int) { return 1; }
+constexpr int most_of_many(int32_t) { return 2; }
+constexpr int panels_at_once(int32_t, int) { return 1; }
 constexpr int kValueQueries = 1;
 constexpr int kValueColumns = 2;
