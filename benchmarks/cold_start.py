@@ -2,6 +2,7 @@
 
     python benchmarks/cold_start.py                        the built-in model on the native core, int8, five starts
     python benchmarks/cold_start.py --dtype bf16 --drafter auto --repeats 15
+    python benchmarks/cold_start.py --drafter auto --network auto
     python benchmarks/cold_start.py --packed off           weights packed in memory at every start
 
 Every start is a process of its own, one after the other; one before them fills the page cache and, with --packed on,
@@ -31,7 +32,7 @@ import time
 marks = [("interpreter", time.process_time(), time.time())]
 held = {}
 import json, os, sys
-source, dtype, drafter, threads, prompt = sys.argv[1:]
+source, dtype, drafter, network, threads, prompt = sys.argv[1:]
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -56,7 +57,8 @@ def marked(name, function):
 stages = {"tokenizer": "load_tokenizer", "opening": "why_not_native", "weights": "build_native_target"}
 for name, function in stages.items():
     setattr(load, function, marked(name, getattr(load, function)))
-llm = LLM(source, runner="native", dtype=dtype, drafter=drafter, threads=int(threads))
+options = {"dtype": dtype, "drafter": drafter, "draft_network": network, "threads": int(threads)}
+llm = LLM(source, runner="native", **options)
 mark("rest of loading")
 next(llm.stream(prompt, SamplingParams(temperature=0.0, max_tokens=2)))
 mark("first token")
@@ -75,7 +77,7 @@ def start(options: argparse.Namespace) -> dict[str, object]:
     environment = dict(os.environ)
     if options.packed == "off":
         environment["PARADRAFT_PACKED_GB"] = "0"
-    arguments = (options.model, options.dtype, options.drafter, str(options.threads), options.prompt)
+    arguments = (options.model, options.dtype, options.drafter, options.network, str(options.threads), options.prompt)
     begin = time.time()
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments], env=environment, capture_output=True, text=True, check=False
@@ -101,7 +103,7 @@ def report(starts: list[dict[str, object]]) -> dict[str, object]:
     memory = {key: median(_number(start, key) for start in starts) for key in MEMORY}
     share = memory["grown"] / (memory["weight_bytes"] + memory["cache_bytes"])
     print(f"memory grown by {memory['grown'] / 1e6:.0f} MB: {share:.2f} x packed weights and cache of the fed tokens")
-    print(f"of it {memory['tokenizer'] / 1e6:.0f} MB by the tokenizer")
+    print(f"{memory['tokenizer'] / 1e6:.0f} MB of it behind the tokenizer, before freed memory is given back")
     print(f"torch was imported: {'yes' if any(start['torch'] for start in starts) else 'no'}")
     return {**figures, "memory": {**memory, "share": share}}
 
@@ -123,6 +125,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--dtype", default="int8")
     parser.add_argument("--drafter", default="none")
+    parser.add_argument("--network", default="none", help="auto or a folder; with --drafter auto")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--packed", choices=("on", "off"), default="on")
     parser.add_argument("--repeats", type=int, default=5)

@@ -14,6 +14,7 @@ from paradraft.app.opened import fit_networks, needs_of, open_networks, runner_n
 from paradraft.app.running import running_of
 from paradraft.app.selecting import open_selector, select_positions, with_attention
 from paradraft.core.errors import ConfigError
+from paradraft.core.memory import return_freed_memory
 from paradraft.core.ports import Drafter, Limits
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.engine.engine import Engine, EngineOptions
@@ -66,6 +67,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             shaped, nodes = select_positions(drafting.drafter, selector, config)
             drafting = replace(drafting, drafter=shaped, nodes=nodes)
         limit_torch(config.threads)
+        return_freed_memory()
         return Assembly(
             engine=_wire(config, model, drafting, RuleAcceptor(rule, chooser=find_chooser())),
             model=model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
@@ -23,7 +24,7 @@ class Spelling(Enum):
 
 def spelling_of(backend: Backend) -> Spelling:
     """Tell a backend's spelling by its decoder; raise ModelError for a kind whose bytes are not known."""
-    decoder = json.loads(backend.to_str()).get("decoder") or {}
+    decoder = _decoder_of(backend)
     kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
     if "ByteLevel" in kinds:
         return Spelling.BYTE_LEVEL
@@ -48,20 +49,32 @@ def bytes_of(text: str, spelling: Spelling) -> bytes:
 
 def byte_level_bytes(text: str) -> bytes:
     """Undo the byte-level spelling; a text with a character outside it stands for itself."""
-    values = [_BYTE_OF.get(character) for character in text]
-    known = [value for value in values if value is not None]
-    return bytes(known) if len(known) == len(values) else text.encode("utf-8")
+    try:
+        return text.translate(_BYTE_OF).encode("latin-1")
+    except UnicodeEncodeError:
+        return text.encode("utf-8")
+
+
+def _decoder_of(backend: Backend) -> dict[str, Any]:
+    """Return what a tokenizer.json says of the decoder, without writing out the vocabulary beside it."""
+    state: bytes = b"{}" if backend.decoder is None else backend.decoder.__getstate__()
+    decoder: dict[str, Any] = json.loads(state)
+    return decoder
 
 
 def _replaces_mark(part: dict[str, object]) -> bool:
     return part.get("type") == "Replace" and part.get("pattern") == {"String": _SPACE_MARK}
 
 
-def _byte_characters() -> dict[str, int]:
-    """Return GPT-2's table: printable Latin-1 characters are themselves, the other bytes follow from U+0100 on."""
+def _byte_characters() -> dict[int, int]:
+    """Return GPT-2's table: printable Latin-1 characters are themselves, the other bytes follow from U+0100 on.
+
+    Latin-1 characters that stand for no byte become one that is not Latin-1.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + index): byte for index, byte in enumerate(others)}
+    spelled = {byte: byte for byte in printable} | {0x100 + index: byte for index, byte in enumerate(others)}
+    return dict.fromkeys(others, 0xFFFF) | spelled
 
 
 _BYTE_OF = _byte_characters()

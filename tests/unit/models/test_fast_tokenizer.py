@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 
 from paradraft.core.errors import ModelError, RequestRefused
 from paradraft.models.fast_tokenizer import FastTokenizer
-from paradraft.models.token_bytes import byte_level_bytes, spelling_of
+from paradraft.models.token_bytes import Spelling, byte_level_bytes, spelling_of
 from paradraft.models.tokenizer import load_tokenizer
 from support.vocabularies import read_fixture, write_byte_level, write_sentencepiece
 
@@ -97,3 +97,20 @@ def test_a_vocabulary_whose_bytes_are_not_known_is_refused() -> None:
     backend.decoder = decoders.WordPiece()
     with pytest.raises(ModelError, match="decoder is WordPiece"):
         spelling_of(backend)
+
+
+def test_characters_that_spell_no_byte_leave_a_text_as_it_is() -> None:
+    spelled = "".join(chr(0x100 + at) for at in range(68)) + "\u00a1\u00ff!~"
+    assert len(byte_level_bytes(spelled)) == len(spelled)
+    for odd in (" ", "\x7f", "\u00ad", "\u0144", "\uffff", "\U0001f600"):
+        assert byte_level_bytes(f"a{odd}") == f"a{odd}".encode()
+
+
+def test_the_spelling_is_told_by_the_decoder_that_a_tokenizer_file_would_have() -> None:
+    backend = Tokenizer(models.BPE())
+    backend.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.Fuse()])
+    assert spelling_of(backend) is Spelling.SENTENCEPIECE
+    backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Fuse()])
+    assert spelling_of(backend) is Spelling.BYTE_LEVEL
+    with pytest.raises(ModelError, match="decoder is None"):
+        spelling_of(Tokenizer(models.BPE()))

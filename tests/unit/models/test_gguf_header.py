@@ -51,13 +51,22 @@ def test_tensors_have_torchs_shape_and_their_place_in_the_file(tmp_path: Path) -
     assert np.frombuffer(data, np.float32, 128, record.offset).tolist() == VALUES.flatten().tolist()
 
 
-def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+def test_lists_of_texts_can_be_left_out(tmp_path: Path) -> None:
+    content = TINY | {"tokenizer.ggml.tokens": ["a", "", "caf\u00e9"], "general.name": "tiny"}
+    whole = write_gguf(tmp_path / "a.gguf", content, {"output.weight": VALUES}).read_bytes()
+    full, rest = read_header(whole, Path("x")), read_header(whole, Path("x"), with_texts=False)
+    assert rest.tensors == full.tensors
+    assert rest.metadata == {**full.metadata, "tokenizer.ggml.tokens": []}
+
+
+@pytest.mark.parametrize("with_texts", [True, False])
+def test_a_file_cut_short_anywhere_is_refused(with_texts: bool, tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "a.gguf", TINY | {"tokenizer.ggml.tokens": ["a", "b"]}, {"output.weight": VALUES})
     whole = path.read_bytes()
-    read_header(whole, path)
+    read_header(whole, path, with_texts=with_texts)
     for size in range(4, len(whole), 7):
         with pytest.raises(ModelError, match=r"ends in the middle of its head|cut short|is damaged"):
-            read_header(whole[:size], path)
+            read_header(whole[:size], path, with_texts=with_texts)
 
 
 @pytest.mark.parametrize(

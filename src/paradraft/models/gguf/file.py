@@ -43,7 +43,7 @@ _INNER = {
 _LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
 
 
-def map_file(path: Path) -> tuple[mmap.mmap, GgufHeader]:
+def map_file(path: Path, *, with_texts: bool = True) -> tuple[mmap.mmap, GgufHeader]:
     """Map a GGUF file into memory and read its head; raise ModelError if it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -52,12 +52,12 @@ def map_file(path: Path) -> tuple[mmap.mmap, GgufHeader]:
         raise ModelError(
             f"{path} cannot be read ({error}).", remedy="Check the path; the file may be empty."
         ) from error
-    return data, read_header(data, path)
+    return data, read_header(data, path, with_texts=with_texts)
 
 
 def read_gguf(path: Path) -> tuple[Config, WeightMap]:
     """Return configuration and weights of a GGUF file; raise ModelError if it is damaged or not supported."""
-    data, header = map_file(path)
+    data, header = map_file(path, with_texts=False)
     factors = header.tensors.get(ROPE_FACTORS)
     config = config_of(header, path, rope_factors=None if factors is None else read_tensor(data, factors).floats())
     readers = {

@@ -50,13 +50,16 @@ class GgufHeader:
     tensors: dict[str, TensorRecord]
 
 
-def read_header(data: mmap.mmap | bytes, path: Path) -> GgufHeader:
-    """Return the head of the file whose bytes are data; raise ModelError if it is not a sound GGUF file."""
+def read_header(data: mmap.mmap | bytes, path: Path, *, with_texts: bool = True) -> GgufHeader:
+    """Return the head of the file whose bytes are data; raise ModelError if it is not a sound GGUF file.
+
+    Without with_texts lists of texts are left empty: the vocabulary is in them, and most of the work.
+    """
     if data[:4] != _MAGIC:
         raise ModelError(
             f"{path} is not a GGUF file (it starts with {bytes(data[:4])!r}).", remedy="Give a .gguf file."
         )
-    cursor = _Cursor(data, path)
+    cursor = _Cursor(data, path, with_texts=with_texts)
     version = cursor.integer("I")
     if version not in _VERSIONS:
         raise ModelError(f"{path} is GGUF version {version}.", remedy="Versions 2 and 3, little endian, can be read.")
@@ -75,8 +78,9 @@ def read_header(data: mmap.mmap | bytes, path: Path) -> GgufHeader:
 class _Cursor:
     """Reads forward and never past the end."""
 
-    def __init__(self, data: mmap.mmap | bytes, path: Path) -> None:
+    def __init__(self, data: mmap.mmap | bytes, path: Path, *, with_texts: bool) -> None:
         self.data, self.path, self.at = data, path, len(_MAGIC)
+        self.with_texts = with_texts
 
     def take(self, size: int) -> int:
         """Move on by size bytes and return where they start."""
@@ -123,6 +127,16 @@ class _Cursor:
         self.at = at
         return found
 
+    def skip_strings(self, count: int) -> None:
+        """Move on behind strings that follow each other."""
+        data, at, end = self.data, self.at, len(self.data)
+        length_at = struct.Struct("<Q").unpack_from
+        for _ in range(count):
+            at = at + 8 + length_at(data, at)[0] if at + 8 <= end else end + 1
+            if at > end:
+                self.take(end + 1)
+        self.at = at
+
     def damaged(self, why: str) -> ModelError:
         """Return the error for a head that makes no sense."""
         return ModelError(f"{self.path} is damaged near byte {self.at}: {why}.", remedy="Get it again from its source.")
@@ -150,6 +164,9 @@ def _read_value(cursor: _Cursor, kind: int) -> Value:
 
 def _read_array(cursor: _Cursor) -> list[bool] | list[int] | list[float] | list[str]:
     kind = cursor.integer("I")
+    if kind == _STRING and not cursor.with_texts:
+        cursor.skip_strings(cursor.count(8))
+        return []
     if kind == _STRING:
         return cursor.strings(cursor.count(8))
     if kind not in _SCALARS:

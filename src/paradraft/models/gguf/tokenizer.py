@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import AddedToken, decoders, normalizers
@@ -52,22 +53,26 @@ def _byte_level(vocabulary: GgufVocabulary) -> tuple[Backend, bool]:
     """Return the backend, and whether texts begin with bos unless the file says otherwise."""
     cut = cut_named(vocabulary.pre, vocabulary.origin)
     used = vocabulary.used()
-    merges = [_split_merge(merge) for merge in vocabulary.merges]
-    for left, right in merges:
-        if left not in used or right not in used or left + right not in used:
-            raise ModelError(
-                f"{vocabulary.origin}: tokenizer.ggml.merges joins {left!r} and {right!r}, which are no tokens.",
-                remedy="Get the file again from its source.",
-            )
-    backend = Backend(BPE(vocab=used, merges=merges, ignore_merges=cut.ignores_merges))
+    backend = Backend(BPE(vocab=used, merges=_merges(vocabulary, used), ignore_merges=cut.ignores_merges))
     backend.pre_tokenizer = pre_tokenizer_of(cut)
     backend.decoder = decoders.ByteLevel()
     return backend, cut.adds_bos
 
 
-def _split_merge(merge: str) -> tuple[str, str]:
-    at = merge.find(" ", 1)
-    return merge[:at], merge[at + 1 :]
+def _merges(vocabulary: GgufVocabulary, used: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return the pairs that merge, made of the vocabulary's own strings: copies would take as much memory again."""
+    own = dict(zip(used, used, strict=True))
+    merges = []
+    for merge in vocabulary.merges:
+        at = merge.find(" ", 1)
+        left, right = merge[:at], merge[at + 1 :]
+        if left not in own or right not in own or left + right not in own:
+            raise ModelError(
+                f"{vocabulary.origin}: tokenizer.ggml.merges joins {left!r} and {right!r}, which are no tokens.",
+                remedy="Get the file again from its source.",
+            )
+        merges.append((own[left], own[right]))
+    return merges
 
 
 def _sentencepiece(vocabulary: GgufVocabulary) -> tuple[Backend, bool]:

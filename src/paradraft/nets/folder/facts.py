@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from weakref import WeakKeyDictionary
 
 from paradraft.core.ports import Tokenizer
 from paradraft.models.checkpoint import Checkpoint, find_model, open_checkpoint
@@ -10,6 +11,8 @@ from paradraft.models.decoder_config import read_decoder_config
 from paradraft.models.load import LoadedModel
 from paradraft.models.tokenizer import load_tokenizer
 from paradraft.nets.folder.card import TargetFacts
+
+_DIGESTS: WeakKeyDictionary[Tokenizer, str] = WeakKeyDictionary()  # a table and a network both ask at a start
 
 
 def facts_of(model: LoadedModel) -> TargetFacts:
@@ -52,6 +55,13 @@ def tokenizer_digest(tokenizer: Tokenizer) -> str:
 
     It is the same whether a folder or a GGUF file says so.
     """
+    known = _DIGESTS.get(tokenizer)
+    if known is None:
+        known = _DIGESTS[tokenizer] = _digest_of(tokenizer)
+    return known
+
+
+def _digest_of(tokenizer: Tokenizer) -> str:
     digest = hashlib.sha256()
     for token in range(tokenizer.vocab_size):
         meaning = tokenizer.token_bytes(token) if tokenizer.spelling(token) is not None else b""

@@ -50,6 +50,14 @@ def test_ids_with_other_meanings_have_another_hash() -> None:
     assert plain != tokenizer_digest(swapped)
 
 
+def test_the_same_tokenizer_is_read_once() -> None:
+    tokenizer, asked = ByteTokenizer(), []
+    meaning = tokenizer.token_bytes
+    tokenizer.token_bytes = lambda token: asked.append(token) or meaning(token)  # type: ignore[method-assign,func-returns-value]
+    assert tokenizer_digest(tokenizer) == tokenizer_digest(tokenizer) == tokenizer_digest(ByteTokenizer())
+    assert len(asked) == len(set(asked)) > 200
+
+
 def test_a_tokenizer_without_a_template_has_no_hash_of_one(tmp_path: Path) -> None:
     assert template_digest(ByteTokenizer()) is None
     folder = write_tiny_model(tmp_path / "tiny", "llama", 1)
