@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from paradraft import LLM, SamplingParams
 from paradraft.core.errors import ConfigError
+from paradraft.models.native_weights import Packer
+from paradraft.models.tables import tables_of
+from paradraft.models.tensors import tensor_of
 from paradraft.models.tiny import write_tiny_model
 from paradraft.nets.folder.facts import open_target
 from paradraft.nets.folder.saving import save_drafter_folder
@@ -59,6 +63,52 @@ def test_a_network_may_have_other_heads_than_its_target(num_key_heads: int, targ
     found, drafted = answers(target, 0.7, drafter=str(folder), dtype="bf16")
     assert found == plain
     assert drafted > 50
+
+
+@pytest.mark.parametrize("method", ["dspark", "eagle3"])
+def test_a_network_of_the_whole_vocabulary_drafts_with_its_targets_head(method: str, target: Path, tmp_path: Path):
+    net = drafter(method, **{**SIZES, "draft_vocab_size": SIZES["vocab_size"]})
+    assert "lm_head.weight" not in net.tensors
+    folder = save_drafter_folder(tmp_path / "net", net, card(target=open_target(str(target))[1]))
+    natively, on_torch = (
+        answers(target, 0.0, drafter=str(folder), dtype="fp32", draft_dtype=dtype) for dtype in ("fp32", "fp16")
+    )
+    assert natively[0] == on_torch[0]
+    assert natively[1] > 50
+
+
+def lean_folder(path: Path, target: Path) -> Path:
+    """Write a drafter that leaves its head to its target."""
+    checkpoint, facts = open_target(str(target))
+    tables, net = tables_of(checkpoint), drafter("dspark", **SIZES)
+    net.tensors["lm_head.weight"] = tensor_of(tables.head.rows((net.tensors["d2t"] + torch.arange(128)).numpy()))
+    return save_drafter_folder(path, net, card(target=facts), dtype="bf16", tables=tables)
+
+
+def test_packed_weights_are_saved_once_and_found_again(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PARADRAFT_CACHE", str(tmp_path / "cache"))
+    options = {"dtype": "bf16", "drafter": str(lean_folder(tmp_path / "net", target))}
+    expected = answers(target, 0.7, **options)
+    monkeypatch.setenv("PARADRAFT_PACKED_GB", "1")
+    assert answers(target, 0.7, **options) == expected
+    saved = {path.name[: len("net-int8")]: path.stat() for path in (tmp_path / "cache" / "packed").glob("*.packed")}
+    assert saved.keys() == {"net-int8", "target-b"}
+
+    def packs(*_: object) -> None:
+        raise AssertionError("What is saved is packed again.")
+
+    monkeypatch.setattr(Packer, "bytes_of", packs)
+    assert answers(target, 0.7, **options) == expected
+
+
+def test_a_head_that_another_target_lends_is_packed_anew(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PARADRAFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PARADRAFT_PACKED_GB", "1")
+    folder = lean_folder(tmp_path / "net", target)
+    other = write_tiny_model(tmp_path / "other", "llama", 8)
+    for model in (target, other):
+        answers(model, 0.0, dtype="bf16", drafter=str(folder))
+    assert len(list((tmp_path / "cache" / "packed").glob("net-int8-*.packed"))) == 2
 
 
 @pytest.mark.parametrize("ways", [{"threads": 2}, {"draft_width": 3, "draft_nodes": 9}, {"max_rows": 1}], ids=str)

@@ -9,6 +9,7 @@ from paradraft.core.arrays import ints, starts_of
 from paradraft.models.tensors import stored_of
 from paradraft.models.tiny import tiny_config, tiny_tensors
 from paradraft.nets.config import NetConfig
+from paradraft.nets.folder.borrowed import NetTensors
 from paradraft.nets.networks.build import build_net
 from paradraft.nets.networks.net import Net
 from paradraft.nets.serving.block import BlockNetwork
@@ -74,7 +75,7 @@ def native_network(
     target = native_runner(config, tiny_tensors(config, seed=3), num_threads=num_threads, **size)
     tensors = {**net.state_dict(), EMBEDDING: net.embed_tokens.weight, HEAD: net.lm_head.weight}
     state = {name: stored_of(tensor) for name, tensor in tensors.items()}
-    network = serve_on_core(net.config, state, None, target, dtype=dtype)
+    network = serve_on_core(net.config, NetTensors(state=state, embedding=state[EMBEDDING]), target, dtype=dtype)
     target.close()  # its threads live on with the network
     return network
 

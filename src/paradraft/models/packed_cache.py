@@ -20,7 +20,7 @@ from paradraft.models.checkpoint import Checkpoint
 from paradraft.models.decoder_config import DecoderConfig
 from paradraft.models.native_weights import Packer, assemble_decoder, decoder_packer
 from paradraft.models.packed_parts import decoder_parts
-from paradraft.native.packed_file import PackedTable, map_packed, write_packed
+from paradraft.native.packed_file import PackedTable, Part, map_packed, write_packed
 from paradraft.native.packing import Bytes
 from paradraft.native.structs import VERSION
 from paradraft.native.weights import ModelWeights
@@ -38,24 +38,41 @@ class PackedDecoder:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackedOrigin:
+    """What packed weights are made of: a name for people, and a SHA-256 of everything that they depend on."""
+
+    name: str
+    sha256: str
+
+
 def load_packed(checkpoint: Checkpoint, config: DecoderConfig, *, dtype: str) -> PackedDecoder:
     """Return a decoder over a saved file of packed weights, which is made first if need be.
+
+    Raises what load_parts raises.
+    """
+    parts, packer = decoder_parts(config, dtype), decoder_packer(config, checkpoint.stored)
+    origin = PackedOrigin(name=checkpoint.source.name, sha256=checkpoint.sha256())
+    memory, notes = load_parts(parts, packer, origin=origin, dtype=dtype)
+    return PackedDecoder(weights=assemble_decoder(config, parts, memory), notes=notes)
+
+
+def load_parts(
+    parts: Mapping[str, Part], packer: Packer, *, origin: PackedOrigin, dtype: str
+) -> tuple[Mapping[str, Bytes], tuple[str, ...]]:
+    """Return the memory of a model's parts, from a saved file where there is one, and what is worth a word.
 
     A file that is damaged or was made otherwise is not used but made anew. Where none can be saved, or none is to be
     (PARADRAFT_PACKED_GB=0), the weights are packed in memory. Raises ModelError for weights that cannot be used.
     """
-    parts, packer = decoder_parts(config, dtype), decoder_packer(config, checkpoint.stored)
     notes: tuple[str, ...] = ()
     if disk_limit():
-        table = PackedTable(identity=_identity(checkpoint, dtype), parts=parts)
-        saved = SavedWeights(packed_path(_file_name(checkpoint, dtype)), table, packer)
+        table = PackedTable(identity=_identity(origin, dtype), parts=parts)
         try:
-            memory, notes = saved.obtain()
-            return PackedDecoder(weights=assemble_decoder(config, parts, memory), notes=notes)
+            return SavedWeights(packed_path(_file_name(origin, dtype)), table, packer).obtain()
         except NotSavedError as error:
             notes = (f"Packed weights stay in memory: {error}",)
-    memory = {name: packer.bytes_of(part) for name, part in parts.items()}
-    return PackedDecoder(weights=assemble_decoder(config, parts, memory), notes=notes)
+    return {name: packer.bytes_of(part) for name, part in parts.items()}, notes
 
 
 class NotSavedError(Exception):
@@ -150,9 +167,9 @@ class _UnusableWeightsError(Exception):
         self.reason = reason
 
 
-def _identity(checkpoint: Checkpoint, dtype: str) -> dict[str, str | int]:
+def _identity(origin: PackedOrigin, dtype: str) -> dict[str, str | int]:
     return {
-        "weights": checkpoint.sha256(),
+        "weights": origin.sha256,
         "dtype": dtype,
         "paradraft": __version__,
         "packing": _PACKING,
@@ -161,6 +178,6 @@ def _identity(checkpoint: Checkpoint, dtype: str) -> dict[str, str | int]:
     }
 
 
-def _file_name(checkpoint: Checkpoint, dtype: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", checkpoint.source.name).strip(".-")[:60] or "model"
-    return f"{name}-{dtype}-{checkpoint.sha256()[:_SHOWN]}"
+def _file_name(origin: PackedOrigin, dtype: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", origin.name).strip(".-")[:60] or "model"
+    return f"{name}-{dtype}-{origin.sha256[:_SHOWN]}"

@@ -73,14 +73,14 @@ def check_tensors(config: NetConfig, found: Mapping[str, Shape], origin: str) ->
         )
 
 
-def check_tables(config: NetConfig, embedding: Shape, head: Shape) -> None:
-    """Raise ModelError unless tables of these shapes have a row for each target id and each draft id."""
-    for name, shape, rows in (("embedding", embedding, config.vocab_size), ("head", head, config.draft_vocab_size)):
-        if shape != (rows, config.hidden_size):
-            raise ModelError(
-                f"The {name} of the target has shape {shape}, the drafter needs {(rows, config.hidden_size)}.",
-                remedy="Use the drafter with the target it was made for.",
-            )
+def check_table(config: NetConfig, name: str, shape: Shape) -> None:
+    """Raise ModelError unless a table, EMBEDDING or HEAD, has a row for each target id or each draft id."""
+    word, rows = ("embedding", config.vocab_size) if name == EMBEDDING else ("head", config.draft_vocab_size)
+    if shape != (rows, config.hidden_size):
+        raise ModelError(
+            f"The {word} of the target has shape {shape}, the drafter needs {(rows, config.hidden_size)}.",
+            remedy="Use the drafter with the target it was made for.",
+        )
 
 
 def check_vocabulary(config: NetConfig, state: Mapping[str, StoredTensor], origin: str) -> None:

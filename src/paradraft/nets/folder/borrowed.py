@@ -6,12 +6,13 @@ what it leaves out, and its card the target that has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from paradraft.core.errors import AlignmentError, ModelError
-from paradraft.models.stored import EVERY, StoredTensor
+from paradraft.models.stored import EVERY, StoredTensor, Table
 from paradraft.models.tables import Tables
 from paradraft.nets.config import NetConfig
 from paradraft.nets.folder.card import Card, TargetFacts
@@ -33,6 +34,44 @@ def without_rows(state: State, config: NetConfig, tables: Tables) -> State:
 def with_rows(state: State, config: NetConfig, names: frozenset[str], tables: Tables) -> State:
     """Return the tensors with those that were left out, in the type of the others."""
     return {**state, **_rows(names, state, config, tables, widest_type(state))} if names else state
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NetTensors:
+    """All that a network is made of, whosever it is."""
+
+    state: Mapping[str, StoredTensor]  # its tensors, the head [Vd, d] among them
+    embedding: Table  # [V, d]
+
+
+class WholeState(Mapping[str, StoredTensor]):
+    """A drafter's tensors together with a head that it leaves to its target, whose rows are read when it is asked for.
+
+    names: what its folder leaves out. tables: the target's, None if it has both tables of its own.
+    """
+
+    def __init__(self, state: State, config: NetConfig, names: frozenset[str], tables: Tables | None) -> None:
+        self._state, self._config, self._names, self._tables = state, config, names, tables
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        """Return a tensor; raise KeyError if there is none, ModelError for tables of another size."""
+        if name != HEAD or self._tables is None or HEAD in self._state:
+            return self._state[name]
+        if HEAD in self._names:
+            return with_rows(self._state, self._config, frozenset({HEAD}), self._tables)[HEAD]
+        return self._tables.head.rows(EVERY)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter({**self._state, HEAD: None})
+
+    def __len__(self) -> int:
+        """Return the number of tensors."""
+        return len(self._state.keys() | {HEAD})
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a tensor; does not read it."""
+        return name in self._state or name == HEAD
 
 
 def borrowed_shapes(

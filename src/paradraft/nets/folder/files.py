@@ -15,7 +15,7 @@ from paradraft.models.folder.files import SAFETENSORS, find_weights
 from paradraft.models.folder.weights import read_folder
 from paradraft.models.tables import Tables
 from paradraft.nets.config import NetConfig
-from paradraft.nets.folder.borrowed import borrowed_shapes, with_rows
+from paradraft.nets.folder.borrowed import NetTensors, WholeState, borrowed_shapes, with_rows
 from paradraft.nets.folder.card import CARD, Card, TargetFacts, check_card, check_fit, read_card
 from paradraft.nets.folder.state import check_state, with_members, without_copies
 from paradraft.nets.formats.extras import read_extras
@@ -24,6 +24,7 @@ from paradraft.nets.formats.keys import read_keys
 from paradraft.nets.formats.layout import State
 from paradraft.nets.formats.native import FROM_TARGET, NativeLayout
 from paradraft.nets.formats.table import claiming_layout, find_layout
+from paradraft.nets.shapes import EMBEDDING
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +58,14 @@ class LoadedNet:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the tensors, as a network does."""
         return self.state
+
+    def tensors(self, tables: Tables | None) -> NetTensors:
+        """Return what is packed for the native core; tables: the target's, None if the drafter has both of its own.
+
+        Raises ModelError for tables of another target.
+        """
+        embedding = self.stored[EMBEDDING] if tables is None or EMBEDDING in self.stored else tables.embedding
+        return NetTensors(state=WholeState(self.stored, self.config, self.from_target, tables), embedding=embedding)
 
     def with_rows(self, tables: Tables) -> LoadedNet:
         """Return the drafter with what it leaves to its target, whose tables these are."""

@@ -13,7 +13,7 @@ from paradraft.nets.networks.block import BlockNet
 from paradraft.nets.networks.eagle import EagleNet
 from paradraft.nets.networks.medusa import MedusaNet
 from paradraft.nets.networks.net import Net
-from paradraft.nets.shapes import check_tables
+from paradraft.nets.shapes import EMBEDDING, HEAD, check_table
 from paradraft.nets.vocabulary import DraftVocabulary
 
 Maker = Callable[[NetConfig, Tensor, Tensor, DraftVocabulary], Net]
@@ -21,8 +21,6 @@ Maker = Callable[[NetConfig, Tensor, Tensor, DraftVocabulary], Net]
 NETS: Mapping[str, Maker] = MappingProxyType(
     {"dflash": BlockNet, "dspark": BlockNet, "eagle3": EagleNet, "peagle": EagleNet, "medusa": MedusaNet}
 )
-
-_EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
 
 
 def build_net(config: NetConfig, embedding: Tensor, head: Tensor, vocabulary: DraftVocabulary) -> Net:
@@ -34,7 +32,8 @@ def build_net(config: NetConfig, embedding: Tensor, head: Tensor, vocabulary: Dr
     if config.method not in NETS:
         raise ModelError(f"No network drafts by {config.method!r}.", remedy=f"Known are {', '.join(NETS)}.")
     vocabulary.check(vocab_size=config.vocab_size, size=config.draft_vocab_size)
-    check_tables(config, tuple(embedding.shape), tuple(head.shape))
+    check_table(config, EMBEDDING, tuple(embedding.shape))
+    check_table(config, HEAD, tuple(head.shape))
     return NETS[config.method](config, embedding, head, vocabulary)
 
 
@@ -45,10 +44,10 @@ def restore_net(config: NetConfig, state: Mapping[str, Tensor], embedding: Tenso
     """
     config.check()
     vocabulary = _vocabulary(config, state)
-    own_head = state.get(_HEAD)
+    own_head = state.get(HEAD)
     if own_head is None:
         own_head = head if vocabulary.is_full else head[vocabulary.ids.to(head.device)]
-    net = build_net(config, state.get(_EMBEDDING, embedding), own_head, vocabulary)
+    net = build_net(config, state.get(EMBEDDING, embedding), own_head, vocabulary)
     net.restore(state)
     return net
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from paradraft.core.arrays import FloatArray
-from paradraft.models.stored import StoredTensor, Table
+from paradraft.models.packed_cache import PackedOrigin
+from paradraft.models.stored import StoredTensor
 from paradraft.nets.config import NetConfig
+from paradraft.nets.folder.borrowed import NetTensors
 from paradraft.nets.serving.native_weights import NativeNetWeights, gather, lay_out, layers_of
 from paradraft.nets.shapes import MASK_HIDDEN
 
@@ -19,13 +21,11 @@ _FEATURE_NORM = "feature_norm"
 
 
 def pack_eagle(
-    config: NetConfig, state: Mapping[str, StoredTensor], embedding: Table, *, dtype: str
+    config: NetConfig, tensors: NetTensors, *, dtype: str, origin: PackedOrigin | None = None
 ) -> NativeNetWeights:
-    """Return a network's tensors, the head [Vd, d] among them whosever it is, as the native core reads them.
-
-    dtype: one of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
-    """
-    laid = lay_out(config, state, {_FEATURE_NORM: "layers.0.hidden_norm.weight"}, dtype=dtype)
+    """Return a network as the native core reads it; see pack_block."""
+    vectors = {_FEATURE_NORM: "layers.0.hidden_norm.weight"}
+    laid = lay_out(config, tensors.state, vectors, dtype=dtype, origin=origin)
     first, *rest = layers_of(config, laid)
     wide = replace(
         first,
@@ -33,7 +33,7 @@ def pack_eagle(
         input_norm=laid.vector(_FEATURE_NORM),
         goes_on_normed=config.norm_before_residual,
     )
-    return gather(config, state, embedding, laid, (wide, *rest), _masked_state(state))
+    return gather(config, tensors, laid, (wide, *rest), _masked_state(tensors.state))
 
 
 def _masked_state(state: Mapping[str, StoredTensor]) -> FloatArray | None:

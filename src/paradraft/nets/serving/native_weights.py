@@ -12,12 +12,14 @@ import numpy as np
 
 from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.models.native_weights import LaidParts, Packer
+from paradraft.models.packed_cache import PackedOrigin, load_parts
 from paradraft.models.packed_parts import Planner
 from paradraft.models.rope_config import RopeConfig
 from paradraft.models.rope_frequencies import rope_frequencies
 from paradraft.models.stored import StoredTensor, Table
 from paradraft.native.weights import LayerWeights, ModelWeights
 from paradraft.nets.config import NetConfig
+from paradraft.nets.folder.borrowed import NetTensors
 from paradraft.nets.serving.heads import TokenHeads
 from paradraft.nets.shapes import HEAD, MASK_EMBEDDING, OFFSETS, wanted_tensors
 
@@ -37,19 +39,25 @@ class NativeNetWeights:
 
 
 def pack_block(
-    config: NetConfig, state: Mapping[str, StoredTensor], embedding: Table, *, dtype: str
+    config: NetConfig, tensors: NetTensors, *, dtype: str, origin: PackedOrigin | None = None
 ) -> NativeNetWeights:
-    """Return a block net's tensors (DFlash, DSpark) as the native core reads them.
+    """Return a block net (DFlash, DSpark) as the native core reads it.
 
-    The head [Vd, d] is among them whosever it is; embedding is [V, d], whose rows are read as they come up. dtype: one
-    of models.native_weights.KINDS. Raises ModelError for what is misshapen, not finite or cannot be packed.
+    Rows of the embedding are read as they come up. dtype: one of models.native_weights.KINDS. origin: what the packed
+    arrays are saved under, and found under at every later start; None keeps them in memory. Raises ModelError for what
+    is misshapen, not finite or cannot be packed.
     """
-    laid = lay_out(config, state, {_TAPS_NORM: "hidden_norm.weight"}, dtype=dtype)
-    return gather(config, state, embedding, laid, layers_of(config, laid))
+    laid = lay_out(config, tensors.state, {_TAPS_NORM: "hidden_norm.weight"}, dtype=dtype, origin=origin)
+    return gather(config, tensors, laid, layers_of(config, laid))
 
 
 def lay_out(
-    config: NetConfig, state: Mapping[str, StoredTensor], vectors: Mapping[str, str], *, dtype: str
+    config: NetConfig,
+    state: Mapping[str, StoredTensor],
+    vectors: Mapping[str, str],
+    *,
+    dtype: str,
+    origin: PackedOrigin | None,
 ) -> LaidParts:
     """Return the arrays of a network: taps, layers, last norm and head, and vectors of its own by their tensors' names.
 
@@ -65,8 +73,11 @@ def lay_out(
         planner.add_layer(f"layers.{number}.", f"layers.{number}.")
     planner.add_vector("final_norm", "norm.weight")
     planner.add_head("head", HEAD)
-    packer = Packer(state, shapes)
-    return LaidParts(parts=planner.parts, memory={name: packer.bytes_of(part) for name, part in planner.parts.items()})
+    parts, packer = planner.parts, Packer(state, shapes)
+    if origin is None:
+        return LaidParts(parts=parts, memory={name: packer.bytes_of(part) for name, part in parts.items()})
+    memory, _ = load_parts(parts, packer, origin=origin, dtype=dtype)
+    return LaidParts(parts=parts, memory=memory)
 
 
 def layers_of(config: NetConfig, laid: LaidParts) -> tuple[LayerWeights, ...]:
@@ -77,13 +88,13 @@ def layers_of(config: NetConfig, laid: LaidParts) -> tuple[LayerWeights, ...]:
 
 def gather(
     config: NetConfig,
-    state: Mapping[str, StoredTensor],
-    embedding: Table,
+    tensors: NetTensors,
     laid: LaidParts,
     layers: Sequence[LayerWeights],
     masked_state: FloatArray | None = None,
 ) -> NativeNetWeights:
     """Put a network together."""
+    state, embedding = tensors.state, tensors.embedding
     return NativeNetWeights(
         model=ModelWeights(
             num_heads=config.num_heads,
