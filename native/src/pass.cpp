@@ -7,6 +7,14 @@
 #include "packing.h"
 
 namespace paradraft {
+namespace {
+
+// Panels of one claim: long ones make a claim of fewer.
+int64_t panels_of_claim(const paradraft_matrix &matrix) {
+    return panel_bytes(matrix.kind, matrix.inputs) < kLongPanel ? 4 : 2;
+}
+
+}  // namespace
 
 Pass::Pass(Engine &engine, const paradraft_pass &pass, const paradraft_results &results)
     : engine_(engine),
@@ -41,12 +49,12 @@ void Pass::run(int thread) {
         attend(thread, number);
         team().meet();
         project(thread, layer.output, {space.mixed.data(), heads_width_, nullptr, nullptr, tokens_}, Sink::kAdd, states);
-        team().meet();
+        meet_before(thread, layer.gate);
         project_gated(thread, layer, {states, size, layer.inner_norm, nullptr, tokens_}, space.gated.data());
-        team().meet();
+        meet_before(thread, layer.down);
         project(thread, layer.down, {space.gated.data(), model_.intermediate_size, nullptr, nullptr, tokens_}, Sink::kAdd,
                 states);
-        team().meet();
+        meet_before(thread, number + 1 < model_.num_layers ? model_.layers[number + 1].query_key_value : model_.head);
     }
     tap(thread, model_.num_layers - 1);
     if (pass_.num_scored == 0) return;
@@ -55,7 +63,7 @@ void Pass::run(int thread) {
     project(thread, model_.head, scored, Sink::kScore, results_.logits);
     if (results_.candidates == nullptr && results_.log_totals == nullptr) return;
     team().meet();
-    sum_up();
+    sum_up(thread);
 }
 
 // Whether anything is asked for that the keys and values of the last layer are not enough for.
@@ -179,8 +187,8 @@ Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
 // Share out the products of a matrix, but for the panels that are skipped, and its prepared lines: body gets a task
 // without outputs, its first line and its first output.
 template <class Body>
-void Pass::share_out(const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared, int64_t most_panels,
-                     Body body) {
+void Pass::share_out(int thread, const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared,
+                     int64_t most_panels, Body body) {
     const int64_t panels = divide_up(matrix.outputs, kPanel), pieces = divide_up(panels - skipped, most_panels);
     const int64_t tiles = std::max<int64_t>(1, kBlockTokens / prepared.tiling.size(0));
     const int64_t blocks = divide_up(prepared.tiling.count, tiles);
@@ -191,7 +199,7 @@ void Pass::share_out(const paradraft_matrix &matrix, int64_t skipped, const Prep
     task.factors = prepared.factors;
     task.inputs = matrix.inputs;
     task.tiling = prepared.tiling;
-    for (int64_t claim = team().claim(); claim < pieces * blocks; claim = team().claim()) {
+    for (int64_t claim; (claim = team().claim(thread, pieces * blocks)) < pieces * blocks;) {
         const int64_t first_panel = skipped + claim % pieces * most_panels;
         task.panel_count = std::min(most_panels, panels - first_panel);
         task.output_count = std::min(task.panel_count * kPanel, matrix.outputs - first_panel * kPanel);
@@ -209,8 +217,7 @@ void Pass::aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t outpu
 
 void Pass::project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs,
                    int64_t skipped) {
-    const int64_t most_panels = panel_bytes(matrix.kind, matrix.inputs) < kLongPanel ? 4 : 2;
-    share_out(matrix, skipped, prepare(thread, matrix.kind, source), most_panels,
+    share_out(thread, matrix, skipped, prepare(thread, matrix.kind, source), panels_of_claim(matrix),
               [&](MultiplyTask &task, int64_t line, int64_t output) {
                   aim(task, matrix, output);
                   task.is_added = sink == Sink::kAdd;
@@ -221,18 +228,24 @@ void Pass::project(int thread, const paradraft_matrix &matrix, const Source &sou
               });
 }
 
-// Let the outputs of a finished task compete, while they are close. A thread's claims ascend, and so do a line's outputs.
+// Let the outputs of a finished task compete, while they are close. Those of lower ids compete apart, since of equal ones
+// the lowest wins.
 void Pass::find_best(int thread, const MultiplyTask &task, int64_t line, int64_t output) {
     Best *best = engine_.thread_spaces_[static_cast<size_t>(thread)].best.data() + line;
     const int64_t lines = task.tiling.start(task.stop_tile) - line;
-    for (int64_t i = 0; i < lines; ++i)
-        engine_.selection_.find_best(task.outputs + i * task.stride, task.output_count, output, best + i);
+    for (int64_t i = 0; i < lines; ++i) {
+        const bool is_behind = best[i].id <= output;
+        Best apart = kNoBest;
+        engine_.selection_.find_best(task.outputs + i * task.stride, task.output_count, output,
+                                     is_behind ? best + i : &apart);
+        if (!is_behind) best[i] = better(best[i], apart);
+    }
 }
 
 void Pass::project_gated(int thread, const paradraft_layer &layer, const Source &source, float *outputs) {
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     const int64_t width = layer.gate.outputs;
-    share_out(layer.gate, 0, prepare(thread, layer.gate.kind, source), kBlockOutputs / kPanel,
+    share_out(thread, layer.gate, 0, prepare(thread, layer.gate.kind, source), kBlockOutputs / kPanel,
               [&](MultiplyTask &task, int64_t line, int64_t output) {
                   task.stride = kBlockOutputs;
                   aim(task, layer.gate, output);
@@ -305,10 +318,21 @@ void Pass::plan_attention() {
 void Pass::attend(int thread, int64_t layer) {
     float *entropy = entropy_of(layer);
     const int64_t count = static_cast<int64_t>(items_.size());
-    for (int64_t claim = team().claim(); claim < count; claim = team().claim()) {
+    for (int64_t claim; (claim = team().claim(thread, count)) < count;) {
         fetch_part(model_.layers[layer].output, claim, count);
         attend_item(items_[static_cast<size_t>(claim)], thread, layer, entropy);
     }
+}
+
+// Wait for the others; meanwhile the weights that the thread begins the next stage with come closer.
+void Pass::meet_before(int thread, const paradraft_matrix &matrix) {
+    const int64_t bytes = packed_bytes(matrix.kind, matrix.outputs, matrix.inputs), most_panels = panels_of_claim(matrix);
+    const int64_t claims = divide_up(divide_up(matrix.outputs, kPanel), most_panels);
+    const int64_t first = team().start_of(thread, claims) * most_panels * panel_bytes(matrix.kind, matrix.inputs);
+    const uint8_t *data = static_cast<const uint8_t *>(matrix.data);
+    for (int64_t at = first; at < std::min(first + kFetchedStart, bytes); at += kStepBytes)
+        __builtin_prefetch(data + at, 0, 2);
+    team().meet();
 }
 
 // Attention leaves memory idle: meanwhile the weights that are read next come closer, as far as caches hold them.
@@ -374,9 +398,9 @@ void Pass::tell_normed(int thread, const Source &source) {
 }
 
 // Find the best of each line of logits, and add all of it up.
-void Pass::sum_up() {
+void Pass::sum_up(int thread) {
     const int64_t size = model_.vocab_size, count = pass_.num_candidates;
-    for (int64_t i = team().claim(); i < pass_.num_scored; i = team().claim()) {
+    for (int64_t i; (i = team().claim(thread, pass_.num_scored)) < pass_.num_scored;) {
         const float *line = results_.logits + i * size;
         if (results_.candidates != nullptr)
             engine_.selection_.find_largest(line, size, count, results_.candidates + i * count,

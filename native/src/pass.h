@@ -17,6 +17,7 @@ constexpr int64_t kBlockTokens = 96;         // tokens whose activations stay cl
 constexpr int64_t kBlockOutputs = 32;        // of one claim that gates
 constexpr int64_t kLongPanel = 1 << 13;      // bytes from which on a claim is half as many panels
 constexpr int64_t kFetchedBytes = 1 << 20;   // of the weights behind attention
+constexpr int64_t kFetchedStart = 1 << 16;   // bytes of the weights behind other stages, per thread
 constexpr int64_t kOwnWords = 1 << 14;       // words that each thread prepares for itself
 
 class Pass {
@@ -62,8 +63,8 @@ class Pass {
     void prepare_line(int thread, int32_t kind, const Source &source, const Tiling &tiling, int64_t line,
                       uint32_t *words, float *factors);
     template <class Body>
-    void share_out(const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared, int64_t most_panels,
-                   Body body);
+    void share_out(int thread, const paradraft_matrix &matrix, int64_t skipped, const Prepared &prepared,
+                   int64_t most_panels, Body body);
     static void aim(MultiplyTask &task, const paradraft_matrix &matrix, int64_t output);
     void project(int thread, const paradraft_matrix &matrix, const Source &source, Sink sink, float *outputs,
                  int64_t skipped = 0);
@@ -74,11 +75,12 @@ class Pass {
     void place_head(const paradraft_layer &layer, int64_t number, int64_t token, int64_t head, float *lines);
     void plan_attention();
     void attend(int thread, int64_t layer);
+    void meet_before(int thread, const paradraft_matrix &matrix);
     static void fetch_part(const paradraft_matrix &matrix, int64_t part, int64_t parts);
     void attend_item(const AttentionItem &item, int thread, int64_t layer, float *entropy);
     float *entropy_of(int64_t layer) const;
     void tell_normed(int thread, const Source &source);
-    void sum_up();
+    void sum_up(int thread);
     float log_total(int64_t line, float temperature) const;
 
     Engine &engine_;

@@ -43,7 +43,7 @@ void Team::Signal::raise() {
     changed.notify_all();
 }
 
-Team::Team(int size) : size_(size) {
+Team::Team(int size) : size_(size), stretches_(static_cast<size_t>(size)) {
     workers_.reserve(static_cast<size_t>(size - 1));
     try {
         for (int thread = 1; thread < size; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
@@ -62,11 +62,15 @@ void Team::stop() {
     workers_.clear();
 }
 
+void Team::begin_stage() {
+    for (Stretch &stretch : stretches_) stretch.taken.store(0, std::memory_order_relaxed);
+}
+
 void Team::run(Body body, void *context) {
     std::lock_guard<std::mutex> turn(turn_);
     body_ = body;
     context_ = context;
-    next_.store(0, std::memory_order_relaxed);
+    begin_stage();
     if (size_ > 1) started_.raise();
     body(context, 0);
     meet();
@@ -74,7 +78,7 @@ void Team::run(Body body, void *context) {
 
 void Team::meet() {
     if (size_ == 1) {
-        next_.store(0, std::memory_order_relaxed);
+        begin_stage();
         return;
     }
     const uint32_t seen = met_.number.load(std::memory_order_acquire);
@@ -83,7 +87,7 @@ void Team::meet() {
         return;
     }
     arrived_.store(0, std::memory_order_relaxed);
-    next_.store(0, std::memory_order_relaxed);
+    begin_stage();
     met_.raise();
 }
 

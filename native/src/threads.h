@@ -32,8 +32,19 @@ class Team {
     // Inside a region: wait until all threads are here, and start counting claims anew.
     void meet();
 
-    // Inside a region: the next piece of the stage, from 0.
-    int64_t claim() { return next_.fetch_add(1, std::memory_order_relaxed); }
+    // Inside a region: a piece of the stage that nobody has, of `count`; count if none is left. A thread takes those of
+    // its own stretch, in order, then helps others: so what it fetches ahead, and finds in its caches, is mostly its own.
+    int64_t claim(int thread, int64_t count) {
+        for (int i = 0; i < size_; ++i) {
+            const int owner = (thread + i) % size_;
+            const int64_t taken = stretches_[static_cast<size_t>(owner)].taken.fetch_add(1, std::memory_order_relaxed);
+            if (start_of(owner, count) + taken < start_of(owner + 1, count)) return start_of(owner, count) + taken;
+        }
+        return count;
+    }
+
+    // The first piece of a thread's own stretch.
+    int64_t start_of(int thread, int64_t count) const { return count * thread / size_; }
 
   private:
     // A number that threads wait for to change.
@@ -47,7 +58,12 @@ class Team {
         void raise();
     };
 
+    struct alignas(64) Stretch {
+        std::atomic<int64_t> taken{0};
+    };
+
     void serve(int thread);
+    void begin_stage();
     void stop();
 
     const int size_;
@@ -58,7 +74,7 @@ class Team {
     Signal started_;
     Signal met_;
     alignas(64) std::atomic<int> arrived_{0};
-    alignas(64) std::atomic<int64_t> next_{0};
+    std::vector<Stretch> stretches_;
     std::vector<std::thread> workers_;
 };
 
