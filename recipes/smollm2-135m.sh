@@ -26,11 +26,12 @@ PARTS=${PARTS:-2}                   # captures side by side, one thread each
 HELD_OUT=${HELD_OUT:-mt-bench,gsm8k-100}
 DTYPE=${DTYPE:-bf16}                # of capturing, fitting and measuring
 BEGIN_FROM=${BEGIN_FROM-$(dirname "$0")/../src/paradraft/shipped}  # has NAME-METHOD to begin with, or not; empty: afresh
-STEPS=${STEPS:-3000}
-SEQUENCES=${SEQUENCES:-3}           # per step
+STEPS=${STEPS:-1750}
+SEQUENCES=${SEQUENCES:-6}           # per step
 ANCHORS=${ANCHORS:-96}              # per sequence
+LR=${LR:-5e-4}
 FIT_THREADS=${FIT_THREADS:-}
-SETTINGS=${SETTINGS:-schedule=linear-end depths=mixed weighting=equal head_rows=2048 seed=3}
+SETTINGS=${SETTINGS:-schedule=linear-end cooldown=0.4 depths=mixed weighting=equal soft=0.6 head_rows=4096 num_key_heads=9 seed=11}
 TABLE_MB=${TABLE_MB:-20}
 PROMPTS=${PROMPTS:-mt-bench,gsm8k-100}  # to measure acceptance on
 LIMIT=${LIMIT:-40}                  # prompts of each
@@ -63,7 +64,7 @@ fit() {  # method, folder
         sizes+=(--begin-from "$BEGIN_FROM/$NAME-$1")
     fi
     "$PARADRAFT" train fit "$shards" "$2" --model "$MODEL" --method "$1" --steps "$STEPS" --sequences "$SEQUENCES" \
-        --anchors "$ANCHORS" ${FIT_THREADS:+--threads "$FIT_THREADS"} --set dtype="$DTYPE" "${sizes[@]}"
+        --anchors "$ANCHORS" --lr "$LR" ${FIT_THREADS:+--threads "$FIT_THREADS"} --set dtype="$DTYPE" "${sizes[@]}"
 }
 
 export_to() {  # run, folder, more options
