@@ -5,9 +5,8 @@
     python benchmarks/peers_read/compare.py /tmp/peers --drafter ./drafter --prompts mt-bench --limit 8
 
 Each drafter is exported, loaded by vLLM's CPU build with the same prompts, greedily, and by `speculators`, which
-compares tensor by tensor. A position's acceptance is the share of drafts in which that token stood; vLLM always drafts
-to the full length, we leave out what is not worth its part of a pass, so late positions may lag a little. DSpark is
-refused by vLLM on processors, so `speculators` and the way back, bit by bit, stand for it.
+compares tensor by tensor. A position's acceptance is the share of drafts in which that token stood; both always draft
+to the full length. vLLM refuses DSpark on processors, so `speculators` and the way back, bit by bit, stand for it.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ def theirs(options: argparse.Namespace, drafter: Path, method: str, job: dict[st
 
 
 def ours(options: argparse.Namespace, target: Path, drafter: Path, job: dict[str, object]) -> list[float]:
-    """Return the acceptance by position in this product, without length control."""
+    """Return the acceptance by position in this product, without length control: every draft is whole, as there."""
     rounds, accepted = 0, [0] * job["num_tokens"]
     with LLM(
         model=str(target), drafter=str(drafter), dtype=options.dtype, gamma=job["num_tokens"], max_rows=1,
-        adaptive=False, prefix_caching=False, threads=options.threads,
+        adaptive=False, draft_price=0.0, prefix_caching=False, threads=options.threads,
     ) as llm:  # fmt: skip
         params = SamplingParams(temperature=0.0, max_tokens=job["max_tokens"], ignore_eos=True)
         for answer in llm.generate(job["prompts"], params):
@@ -103,7 +102,8 @@ def compare(options: argparse.Namespace, target: Path, native: Path, prompts: li
             )
             python = options.peers / "speculators/bin/python"
             found["speculators"] = run_peer(python, "read_speculators.py", out, work / "read.json")
-            found["comes_back"] = comes_back(out, native, work)
+            whole = save_drafter_folder(work / "whole", loaded, loaded.card)  # a folder may leave rows to the target
+            found["comes_back"] = comes_back(out, whole, work)
         if method in LAYOUTS:
             out = save_drafter_folder(
                 work / f"{method}-drafter", loaded, loaded.card, layout=LAYOUTS[method], tables=tables
