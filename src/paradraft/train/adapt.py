@@ -92,7 +92,7 @@ def open_adaptation(
     net = restore_net(loaded.config, unfold_scale(loaded.state, scale), opened.embedding, opened.head).float()
     torch.manual_seed(plan.seed)
     add_adapters(net, adapter)
-    teacher = Teacher(norm=opened.final_norm, eps=opened.config.norm_eps) if plan.objective.needs_teacher else None
+    teacher = Teacher(norm=opened.final_norm, eps=opened.config.norm_eps) if plan.objective.needs_last_layer else None
     task = AdaptTask(net, plan, teacher=teacher, scale=scale, device=torch.device("cpu"))
     task.adapter = adapter
     fit = Fit(task, examples, plan, folder=folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from paradraft.core.errors import ModelError
+from paradraft.core.errors import ConfigError, ModelError
 from paradraft.models.checkpoint import Checkpoint, Source
 from paradraft.models.export import export_model
 from paradraft.models.tensors import stored_of
@@ -50,6 +50,11 @@ class DistillTask:
     """Fits a small model to a target's laws."""
 
     def __init__(self, net: SmallModel, plan: FitPlan, small: SmallPlan, target: TargetTables) -> None:
+        """Take a model, fresh or begun; raise ConfigError for a plan that cannot be distilled by."""
+        if plan.objective.soft:
+            raise ConfigError(
+                f"soft={plan.objective.soft!r} is for networks that draft.", remedy="Distil with kl, the whole law."
+            )
         self.net = net
         self.scale: Tensor | None = None
         self._plan, self._small, self._head = plan, small, target.head

@@ -55,6 +55,11 @@ class DraftTask:
                 f"depths='dropped' is P-EAGLE's, and this is {net.config.method}.",
                 remedy="Use depths='mixed' or 'full'.",
             )
+        if plan.depths == "dropped" and plan.objective.soft:
+            raise ConfigError(
+                f"soft={plan.objective.soft!r} does not go with depths='dropped'.",
+                remedy="Use depths='mixed' or 'full', or leave soft at 0.",
+            )
         self._places = self._draft_places()
 
     def restore(self, state: Mapping[str, Tensor], scale: Tensor | None) -> None:

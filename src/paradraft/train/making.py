@@ -62,7 +62,7 @@ def open_fit(
     require_target(examples.target, target, sources.shards)
     net = begin_net(net_plan, target, examples.count_tokens(config.vocab_size), seed=plan.seed)
     teacher = None
-    if plan.objective.needs_teacher or plan.objective.soft:
+    if plan.objective.needs_last_layer:
         teacher = Teacher(norm=target.final_norm.to(device), eps=target.config.norm_eps)
     scale = examples.measure_scale() if uses_scale(config) else None
     task = DraftTask(net, plan, teacher=teacher, scale=scale, device=device)

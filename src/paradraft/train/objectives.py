@@ -67,6 +67,11 @@ class Objective:
         """Whether the target's own law is needed at each slot, whole."""
         return self.kl + self.tv + self.lk + self.length > 0.0
 
+    @property
+    def needs_last_layer(self) -> bool:
+        """Whether anything is needed of the target's law, whole or its likeliest tokens."""
+        return self.needs_teacher or self.soft > 0.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Losses:

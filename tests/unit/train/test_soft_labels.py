@@ -12,6 +12,7 @@ import torch
 from paradraft.core.errors import ConfigError
 from paradraft.models.tiny import write_tiny_model
 from paradraft.train.beginning import NetPlan
+from paradraft.train.distill import DistillTask
 from paradraft.train.draft_task import DraftPiece, DraftTask
 from paradraft.train.fit import Fit
 from paradraft.train.fit_plan import FitPlan
@@ -19,7 +20,9 @@ from paradraft.train.making import FitSources, open_fit
 from paradraft.train.objectives import Objective
 from paradraft.train.rhythm import Rhythm
 from paradraft.train.sampled_head import sample_head
+from paradraft.train.small_model import SmallPlan
 from paradraft.train.soft_labels import NUM_LIKELIEST
+from paradraft.train.target import open_target
 from paradraft.train.teacher import Teacher
 from support.captures import write_capture
 
@@ -99,6 +102,16 @@ def test_a_fit_with_them_learns_and_repeats(sources: FitSources, tmp_path: Path)
 def test_shares_and_losses_that_do_not_go_together_are_refused(values: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Objective(**values)
+
+
+def test_conditional_drop_token_and_distilling_refuse_them(sources: FitSources, tmp_path: Path) -> None:
+    peagle = replace(NET, method="peagle", markov_rank=0)
+    plan = replace(PLAN, depths="dropped", head_rows=0)
+    with pytest.raises(ConfigError, match="does not go with depths='dropped'"):
+        open_fit(replace(sources, folder=tmp_path), peagle, plan, device=torch.device("cpu"))
+    target = open_target(sources.target)
+    with pytest.raises(ConfigError, match="is for networks that draft"):
+        DistillTask(torch.nn.Linear(1, 1), PLAN, SmallPlan(), target)  # type: ignore[arg-type]
 
 
 def test_without_the_last_layer_they_are_refused_before_a_step(task: DraftTask) -> None:
