@@ -51,18 +51,22 @@ def test_the_best_ids_are_those_of_numpy(kind: str, instruction_set: str, num_th
     executor.close()
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("num_threads", [1, 2, 12])
 def test_the_lowest_id_wins_a_tie_wherever_the_others_are_made(num_threads: int) -> None:
-    """A head that holds every row three times ties each logit with two others, far away."""
+    """A head that holds every row three times ties each logit with two others, far away.
+
+    Of more threads than cores some come late, and those that are done with their own outputs go on with lower ids.
+    """
     weights = tiny_weights("mistral", "float32")
     size, embedding = weights.vocab_size, np.asarray(weights.embedding)
     rows = np.stack([weights.head.row(row) for row in range(size)])
     thrice = replace(weights, head=pack("float32", [np.tile(rows, (3, 1))]), embedding=np.tile(embedding, (3, 1)))
     executor = Executor(thrice, num_slots=256, num_threads=num_threads)
-    output = executor.run(all_tokens(size))
-    assert np.array_equal(output.logits[:, :size], output.logits[:, size : 2 * size])
-    assert output.best.max() < size
-    assert output.best.tolist() == output.logits.argmax(axis=-1).tolist()
+    for _ in range(10):
+        output = executor.run(all_tokens(size))
+        assert np.array_equal(output.logits[:, :size], output.logits[:, size : 2 * size])
+        assert output.best.max() < size
+        assert output.best.tolist() == output.logits.argmax(axis=-1).tolist()
     executor.close()
 
 
