@@ -21,9 +21,9 @@ import numpy as np
 from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
 from paradraft.core.ports import Chooser
 from paradraft.core.records import Batch, Plan, Proposal
+from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine, EngineOptions
-from paradraft.engine.request import Request
 from paradraft.kv.pages import PageCache
 from paradraft.native.chooser import find_chooser
 from paradraft.verify.acceptor import RuleAcceptor

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from paradraft.core.arrays import FloatArray, IntArray
+from paradraft.core.events import TokenEvent
 from paradraft.core.records import FinishReason
 from paradraft.drafters.guard import GuardedDrafter
-from paradraft.engine.results import TokenEvent
 from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
 from support.fake_drafters import BrokenDrafter, HalfRightDrafter, OracleDrafter, RandomTreeDrafter
 from support.stub_target import continue_plainly

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from paradraft.core.arrays import FloatArray
+from paradraft.core.events import GenerationStats, TokenEvent
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.ngram import NgramDrafter
-from paradraft.engine.results import GenerationStats, TokenEvent
 from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
 from support.fake_drafters import FakeDrafter, HalfRightDrafter, OracleDrafter, RandomTreeDrafter
 from support.stub_target import continue_plainly

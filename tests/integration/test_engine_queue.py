@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from paradraft.core.errors import ConfigError, RequestRefused
+from paradraft.core.events import GenerationStats, TokenEvent
 from paradraft.core.records import FinishReason
 from paradraft.core.sampling import SamplingParams
-from paradraft.engine.results import GenerationStats, TokenEvent
 from support.engines import GREEDY, LAW, VOCAB, answer, build_engine, ids_of, request, run
 from support.fake_drafters import HalfRightDrafter, OracleDrafter
 from support.stub_target import continue_plainly

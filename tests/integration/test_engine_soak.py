@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from paradraft.core.arrays import FloatArray
+from paradraft.core.events import TokenEvent, TokenLogprobs
 from paradraft.core.ports import Drafter
 from paradraft.core.records import FinishReason, Origin
+from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.guard import GuardedDrafter
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
 from paradraft.engine.engine import Engine
-from paradraft.engine.request import Request
-from paradraft.engine.results import TokenEvent, TokenLogprobs
 from support.drafting import build_mapped_drafter, build_model_drafter
 from support.engines import VOCAB, build_engine, run
 from support.fake_drafters import BrokenDrafter, HalfRightDrafter, LyingDrafter, RandomTreeDrafter

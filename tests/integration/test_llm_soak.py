@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from paradraft import LLM, SamplingParams
-from paradraft.engine.results import Completion, GenerationResult, TokenLogprobs
+from paradraft.core.events import TokenLogprobs
+from paradraft.engine.results import Completion, GenerationResult
 from paradraft.models.tiny import write_tiny_model
 
 STEM = [3 + at * at % 250 for at in range(40)]  # prompts share beginnings, longer than some families' windows

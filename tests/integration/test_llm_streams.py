@@ -10,8 +10,8 @@ import pytest
 
 from paradraft import LLM, SamplingParams
 from paradraft.core.errors import ModelError, RequestRefused
+from paradraft.core.events import TokenEvent
 from paradraft.core.records import FinishReason
-from paradraft.engine.results import TokenEvent
 from paradraft.models.tiny import write_tiny_model
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)

@@ -8,7 +8,8 @@ import pytest
 
 from paradraft import LLM, SamplingParams
 from paradraft.core.errors import ConfigError
-from paradraft.engine.results import GenerationResult, TokenLogprobs
+from paradraft.core.events import TokenLogprobs
+from paradraft.engine.results import GenerationResult
 from paradraft.models.tiny import write_tiny_model
 from paradraft.native.library import LIBRARY_VARIABLE
 from support.native import needs_native

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Drafter
+from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine, EngineOptions
-from paradraft.engine.request import Request
-from paradraft.engine.results import TokenEvent
 from paradraft.kv.pages import PageCache
 from paradraft.verify.acceptor import RuleAcceptor
 from paradraft.verify.rules import make_rule

@@ -9,10 +9,11 @@ import numpy as np
 
 from paradraft.app.config import Config
 from paradraft.core.arrays import FloatArray, ints
+from paradraft.core.events import Logprob, TokenEvent, TokenLogprobs
 from paradraft.core.ports import Drafter, Limits
 from paradraft.core.records import Origin
 from paradraft.core.sampling import SamplingParams
-from paradraft.engine.results import GenerationResult, Logprob, TokenEvent, TokenLogprobs
+from paradraft.engine.results import GenerationResult
 from support.byte_tokenizer import ByteTokenizer
 from support.speakers import ManualClock, ScriptedSpeaker, result_of, stats_of
 

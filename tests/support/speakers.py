@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from paradraft.core.arrays import FloatArray
+from paradraft.core.events import GenerationStats, Logprob, TokenLogprobs
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
-from paradraft.engine.results import Completion, GenerationResult, GenerationStats, Logprob, TokenLogprobs
+from paradraft.engine.results import Completion, GenerationResult
 from paradraft.engine.statistics import Round, Tally
 
 FAR_BELOW = -1000.0

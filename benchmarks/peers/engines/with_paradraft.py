@@ -9,7 +9,7 @@ from typing import Any
 from protocol import Answers, serve
 
 from paradraft import LLM, SamplingParams
-from paradraft.engine.results import TokenEvent
+from paradraft.core.events import TokenEvent
 
 # A repeat must not find its own earlier answer.
 FAIR = {"suffix_shared_tokens": 0, "prefix_caching": False, "draft_learned_contexts": 0}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from paradraft.core.events import GenerationStats, TokenEvent, TokenLogprobs
 from paradraft.core.records import FinishReason, Origin
-from paradraft.engine.request import Request
-from paradraft.engine.results import Completion, GenerationResult, GenerationStats, TokenEvent, TokenLogprobs
+from paradraft.core.requests import Request
+from paradraft.engine.results import Completion, GenerationResult
 
 # Whoever aborts a request is handed its last event, so its reader may not get one.
 _ABORTED = TokenEvent(request_id="", index=0, token_ids=(), origins=(), pieces=(), finish_reason=FinishReason.ABORT)

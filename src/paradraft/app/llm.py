@@ -15,11 +15,12 @@ from paradraft.app.compose import assemble
 from paradraft.app.config import Config, configure
 from paradraft.app.gather import Gathering
 from paradraft.core.errors import ConfigError, RequestRefused
+from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Drafter, Limits, Tokenizer
+from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine
-from paradraft.engine.request import Request
-from paradraft.engine.results import GenerationResult, TokenEvent
+from paradraft.engine.results import GenerationResult
 from paradraft.models.load import LoadedModel, ModelIdentity
 
 Prompt = str | Sequence[int]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paradraft.core.arrays import IntArray, ints, join
+from paradraft.core.events import TokenEvent, TokenLogprobs
 from paradraft.core.ports import Scores, Target
 from paradraft.core.records import Batch, FinishReason, Proposal, Verdict
 from paradraft.engine.generation import Generation
 from paradraft.engine.logprobs import logprobs_at
-from paradraft.engine.results import TokenEvent, TokenLogprobs
 from paradraft.engine.rows import Row, Rows
 from paradraft.engine.statistics import Round
 

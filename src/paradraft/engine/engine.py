@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from paradraft.core.arrays import ints
 from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
+from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
+from paradraft.core.requests import Request
 from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.generation import Generation
-from paradraft.engine.request import Request, check_request, sampling_of
-from paradraft.engine.results import TokenEvent
+from paradraft.engine.intake import check_request, sampling_of
 from paradraft.engine.rows import Rows
 from paradraft.engine.statistics import Totals
 from paradraft.engine.step import Step

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from paradraft.core.arrays import IntArray
+from paradraft.core.events import TokenEvent, TokenLogprobs
 from paradraft.core.ports import Tokenizer
 from paradraft.core.records import FinishReason, Origin
-from paradraft.engine.request import Request, sampling_of
-from paradraft.engine.results import TokenEvent, TokenLogprobs
+from paradraft.core.requests import Request
+from paradraft.engine.intake import sampling_of
 from paradraft.engine.statistics import Tally
 from paradraft.engine.text import TextStream
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from paradraft.core.events import Logprob, TokenLogprobs
 from paradraft.core.ports import Scores
-from paradraft.engine.results import Logprob, TokenLogprobs
 
 
 def logprobs_at(scores: Scores, index: int, token: int, count: int) -> TokenLogprobs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from paradraft.engine.results import GenerationStats
+from paradraft.core.events import GenerationStats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

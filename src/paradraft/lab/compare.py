@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from paradraft.core.errors import ModelError
+from paradraft.core.events import TokenLogprobs
 from paradraft.core.ports import Clock, Tokenizer
 from paradraft.core.sampling import MAX_LOGPROBS, SamplingParams
-from paradraft.engine.results import TokenLogprobs
 from paradraft.lab.ports import Speaker
 from paradraft.lab.ranked import Position, align, rank
 

@@ -11,9 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from paradraft.core.errors import ConfigError
+from paradraft.core.events import GenerationStats
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.sampling import SamplingParams
-from paradraft.engine.results import Completion, GenerationResult, GenerationStats
+from paradraft.engine.results import Completion, GenerationResult
 from paradraft.models.foreign.quiet import quietly
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from paradraft.core.events import TokenLogprobs
 from paradraft.core.ports import Tokenizer
-from paradraft.engine.results import TokenLogprobs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

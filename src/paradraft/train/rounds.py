@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from torch import Tensor
 
-from paradraft.engine.results import GenerationStats
+from paradraft.core.events import GenerationStats
 from paradraft.nets.networks.net import Net
 from paradraft.train.anchors import all_anchors
 from paradraft.train.examples import Example

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paradraft.engine.results import GenerationStats
+from paradraft.core.events import GenerationStats
 from paradraft.lab.bench.measures import (
     acceptance_by_position,
     add_stats,

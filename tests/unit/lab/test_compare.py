@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from paradraft.core.errors import ModelError
+from paradraft.core.events import Logprob, TokenLogprobs
 from paradraft.core.sampling import SamplingParams
-from paradraft.engine.results import Logprob, TokenLogprobs
 from paradraft.lab.compare import View, compare_models, verdict_of
 from support.byte_tokenizer import ByteTokenizer
 from support.speakers import ManualClock, result_of

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from paradraft.core.arrays import ints
-from paradraft.engine.results import GenerationStats
+from paradraft.core.events import GenerationStats
 from paradraft.train import rounds as rounds_module
 from paradraft.train.evaluate import Agreement
 from paradraft.train.examples import Example

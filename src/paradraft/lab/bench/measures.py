@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from paradraft.engine.results import GenerationStats
+from paradraft.core.events import GenerationStats
 from paradraft.lab.bench.run import Run
 
 BUCKETS = ((1, 10), (11, 64), (65, 256), (257, None))

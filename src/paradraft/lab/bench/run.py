@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from paradraft.core.events import GenerationStats
 from paradraft.core.ports import Clock
 from paradraft.core.records import FinishReason
-from paradraft.engine.results import GenerationStats
 from paradraft.lab.bench.plan import Arm, BenchPlan, Cell, cells_of, params_of, turn_order
 from paradraft.lab.ports import Progress, unwatched
 from paradraft.lab.prompts import PromptSet

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from paradraft.core.events import TokenEvent
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.neural.drafter import NeuralDrafter
-from paradraft.engine.results import TokenEvent
 from support.drafting import RowText, batch_for, plan_for
 from support.engines import LAW, build_engine, request, run
 from support.stepped_network import SteppedStubNetwork

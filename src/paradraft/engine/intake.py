@@ -1,24 +1,11 @@
-"""A request as the engine takes it: token ids, parameters and a seed that is always set."""
+"""What becomes of a request on its way in: the checks that refuse it, and what verification is told of it."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from paradraft.core.errors import RequestRefused
 from paradraft.core.ports import Limits
 from paradraft.core.records import RowSampling
-from paradraft.core.sampling import SamplingParams
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """One prompt with n choices to generate. `tenant` bounds what may be shared between requests."""
-
-    request_id: str
-    prompt: tuple[int, ...]
-    params: SamplingParams
-    seed: int
-    tenant: str = ""
+from paradraft.core.requests import Request
 
 
 def sampling_of(request: Request, choice: int, eos_ids: tuple[int, ...]) -> RowSampling:

@@ -1,0 +1,18 @@
+"""A request as the engine takes it: token ids, parameters and a seed that is always set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paradraft.core.sampling import SamplingParams
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One prompt with n choices to generate. `tenant` bounds what may be shared between requests."""
+
+    request_id: str
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    seed: int
+    tenant: str = ""
