@@ -1,0 +1,115 @@
+"""What a server and those who watch it see of an engine, whichever engine it is and wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from paradraft.core.events import GenerationStats, TokenEvent
+from paradraft.core.ports import Tokenizer
+from paradraft.core.requests import Request
+
+Deliver = Callable[[Sequence[TokenEvent]], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServedModel:
+    """What is served, as data."""
+
+    name: str
+    created: int  # seconds since 1970 at which it was loaded
+    drafter: str  # names of its sources joined by +, none without one
+    rule: str
+    is_exact: bool  # whether answers are those of plain decoding
+    dtype: str
+    runner: str
+    vocab_size: int
+    longest: int  # tokens of a prompt and its answer together
+    gamma: int  # most draft tokens per step on one path
+    max_rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSnapshot:
+    """What an engine holds at one moment, and did since it started; counts never fall."""
+
+    running: int = 0  # choices
+    waiting: int = 0
+    pages_total: int = 0
+    pages_held: int = 0  # by running rows; cached pages that anybody may take are not counted
+    cache_reuse_ratio: float = 0.0  # of the last step: positions read from shared pages over all positions read
+    prompt_positions: int = 0  # of admitted choices
+    cached_positions: int = 0  # of these, found in the prefix cache
+    steps: int = 0
+    committed: int = 0  # tokens
+    finished: int = 0  # choices
+    failed: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by verb: propose, score, accept, observe, step
+    plain_pass_seconds: float | None = None  # of one row's pass without drafts, as measured; None: not known yet
+    counts: GenerationStats = field(default_factory=GenerationStats)  # all rows together
+    sources: tuple[str, ...] = ()  # of counts.drafted_by_source
+    drafter_faults: Mapping[str, int] = field(default_factory=dict)  # by kind
+    gammas: Mapping[int, int] = field(default_factory=dict)  # depth planned for a decoding row -> times
+    reasons: Mapping[str, int] = field(default_factory=dict)  # why a decoding row was planned no drafts -> times
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Whether an engine does its work."""
+
+    is_alive: bool  # its thread or process runs
+    has_work: bool
+    seconds_since_progress: float  # since the last step ended, or since it became idle: 0.0 while idle
+    failure: str | None = None  # what ended it, if it is not alive
+
+
+class Service(Protocol):
+    """An engine that runs on its own; safe to call from any thread but `start` and `close`."""
+
+    model: ServedModel
+    tokenizer: Tokenizer
+
+    def start(self, deliver: Deliver) -> None:
+        """Begin to step. `deliver` gets all events of a step at once, on the engine's thread: it must not wait."""
+        ...
+
+    def check(self, request: Request) -> None:
+        """Raise RequestRefused if the request can never be served."""
+        ...
+
+    def submit(self, request: Request) -> None:
+        """Queue a checked request; every choice of it will have an event with a finish reason, whatever happens."""
+        ...
+
+    def cancel(self, request_id: str) -> None:
+        """End a request soon and free its pages; its choices get their last events. Unknown ids are ignored."""
+        ...
+
+    def health(self) -> Health:
+        """Return whether the engine makes progress."""
+        ...
+
+    def snapshot(self, timeout: float = 1.0) -> EngineSnapshot:
+        """Return the engine's state between two steps; after `timeout` seconds the last one that is known."""
+        ...
+
+    def close(self, timeout: float) -> None:
+        """End all requests and stop; wait at most `timeout` seconds for the step under way."""
+        ...
+
+
+class Observer(Protocol):
+    """Watches requests pass. Called in the order of events by one thread; it must not raise or wait."""
+
+    def arrived(self, request: Request, now: float) -> None:
+        """Note a request that was accepted."""
+        ...
+
+    def told(self, events: Sequence[TokenEvent], now: float) -> None:
+        """Note what a step told; a choice's last event has a finish reason and its counts."""
+        ...
+
+    def refused(self, status: int, reason: str) -> None:
+        """Note a request that was answered with an error before it was queued."""
+        ...
