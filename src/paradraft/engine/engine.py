@@ -10,6 +10,7 @@ from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.core.requests import Request
+from paradraft.core.serving import EngineSnapshot
 from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.generation import Generation
 from paradraft.engine.intake import check_request, sampling_of
@@ -146,6 +147,23 @@ class Engine:
         ended = self._rows.withdraw(request_id)
         ended += [self._rows.release(row.number) for row in self._rows.of_request(request_id)]
         return late + [generation.end(FinishReason.ABORT) for generation in ended]
+
+    def snapshot(self) -> EngineSnapshot:
+        """Return what the engine holds and did; called between two steps."""
+        totals = self.totals
+        return EngineSnapshot(
+            running=len(self._rows.running()),
+            waiting=len(self._rows) - len(self._rows.running()),
+            pages_total=self.pages.num_pages,
+            cache_reuse_ratio=totals.cache_reuse_ratio,
+            steps=totals.steps,
+            committed=totals.committed,
+            finished=totals.finished,
+            failed=totals.failed,
+            seconds=dict(totals.seconds),
+            counts=totals.tally.snapshot(),
+            sources=self.drafter.needs.sources,
+        )
 
     def _build_scheduler(self) -> Scheduler:
         options, costs = self.options, self._costs
