@@ -34,6 +34,7 @@ class Assembly:
     engine: Engine
     model: LoadedModel
     summary: str
+    is_exact: bool
     resources: ExitStack  # frees the target and the drafter's own model
 
 
@@ -72,6 +73,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
             engine=_wire(config, model, drafting, RuleAcceptor(rule, chooser=find_chooser())),
             model=model,
             summary=" ".join([_summary(model.target.limits, drafting, config, is_exact=rule.is_exact), *notes]),
+            is_exact=rule.is_exact,
             resources=loaded.pop_all(),
         )
 

@@ -75,6 +75,11 @@ class LLM:
         """Return the loaded target."""
         return self._assembly.model
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether answers are those of plain decoding."""
+        return self._assembly.is_exact
+
     def summary(self) -> str:
         """Return a line that says what runs, on which path, and whether the output is exact."""
         return self._assembly.summary

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from paradraft import __version__
-from paradraft.cli import bench, compare, demo, doctor, exactness, generate
+from paradraft.cli import bench, compare, demo, doctor, exactness, generate, serve
 from paradraft.cli.drafters import drafters
 from paradraft.cli.examples import shown
 from paradraft.cli.models import models
@@ -44,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=shown(*generate.EXAMPLES))(generate.generate)
+app.command(epilog=shown(*serve.EXAMPLES))(serve.serve)
 app.command(epilog=shown(*demo.EXAMPLES))(demo.demo)
 app.command(epilog=shown(*bench.EXAMPLES))(bench.bench)
 app.command(epilog=shown(*doctor.EXAMPLES))(doctor.doctor)
@@ -64,6 +65,7 @@ def _print_version(wanted: bool) -> None:
     epilog=shown(
         "paradraft demo",
         'paradraft generate "Write a haiku about the sea." --colour',
+        "paradraft serve",
         "paradraft bench --limit 8 --html report.html",
         "paradraft doctor",
     )

@@ -33,13 +33,17 @@ def open_llm(config: Config, custom: Drafter | None = None) -> Iterator[LLM]:
 
     custom: a drafter that takes the place of the configured one.
     """
+    with load_llm(config, custom) as llm:
+        yield llm
+
+
+def load_llm(config: Config, custom: Drafter | None = None) -> LLM:
+    """Return an engine that the caller closes; as open_llm."""
     for name in (config.model, config.drafter):
         if name in ASSETS:
             bring_asset(name)
     with waiting(f"Loading {config.model}"):
-        llm = _load(config) if custom is None else _load(config, custom)
-    with llm:
-        yield llm
+        return _load(config) if custom is None else _load(config, custom)
 
 
 def _load(config: Config, custom: Drafter | None = None) -> LLM:

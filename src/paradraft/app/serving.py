@@ -1,0 +1,60 @@
+"""Composes a server: an engine on its thread, warmed up, behind the routes."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from fastapi import FastAPI
+
+from paradraft.app.llm import LLM
+from paradraft.core.sampling import SamplingParams
+from paradraft.core.serving import ServedModel, Service
+from paradraft.runtime.inline import InlineService
+from paradraft.server.app import build_app, build_context
+from paradraft.server.exchange import Context
+from paradraft.server.guards.keys import Keys
+from paradraft.server.options import ServerOptions
+from paradraft.server.quiet import QuietObserver
+
+_WARM_TOKENS = 24  # of an answer; enough for every kind of step to have run
+
+
+def open_service(llm: LLM) -> InlineService:
+    """Return a service around a loaded model; closing it closes the model."""
+    return InlineService(llm.engine, model=served_model(llm), tokenizer=llm.tokenizer, on_close=llm.close)
+
+
+def served_model(llm: LLM) -> ServedModel:
+    """Return what is served, as data."""
+    config, limits, engine = llm.config, llm.limits, llm.engine
+    return ServedModel(
+        name=limits.name,
+        created=int(time.time()),
+        drafter="+".join(engine.drafter.needs.sources) or "none",
+        rule=config.rule,
+        is_exact=llm.is_exact,
+        dtype=limits.dtype,
+        runner=limits.runner,
+        vocab_size=limits.vocab_size,
+        longest=engine.options.longest,
+        gamma=engine.options.gamma,
+        max_rows=engine.options.max_rows,
+    )
+
+
+def warm_up(llm: LLM) -> None:
+    """Run short requests of one and of several rows, so that the first client waits for nothing, and settle memory."""
+    prompt = llm.tokenizer.encode("The quick brown fox jumps over the lazy dog.")
+    params = SamplingParams(max_tokens=_WARM_TOKENS, ignore_eos=True, seed=0)
+    longest = min(len(prompt), llm.engine.options.longest - 2)
+    for count in (1, min(4, llm.config.max_rows)):
+        llm.generate([prompt[:longest]] * count, params)
+    gc.collect()
+    gc.freeze()  # what was loaded stays; collecting it again and again would only stall steps
+
+
+def compose(service: Service, options: ServerOptions, keys: Keys) -> tuple[FastAPI, Context]:
+    """Return the application and what its routes work with."""
+    context = build_context(service, QuietObserver(), options)
+    return build_app(context, keys), context

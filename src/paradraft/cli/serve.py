@@ -1,0 +1,136 @@
+"""`paradraft serve`: an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paradraft.cli import options
+from paradraft.cli.settings import build_config
+from paradraft.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from paradraft.app.llm import LLM
+    from paradraft.server.guards.keys import Keys
+    from paradraft.server.listening import Address
+    from paradraft.server.options import ServerOptions
+
+KEYS_VARIABLE = "PARADRAFT_API_KEYS"
+EXAMPLES = (
+    "paradraft serve",
+    "paradraft serve ./my-model --drafter ./my-drafter --port 9000",
+    "paradraft serve --host 0.0.0.0 --api-keys keys.txt --trusted-host llm.example.org",
+)
+
+
+def serve(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="Model name, folder, GGUF file or hub id; built in if left out."),
+    ] = None,
+    drafter: options.Drafter = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs API keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    api_keys: Annotated[
+        Path | None,
+        typer.Option("--api-keys", help=f"File with an API key per line; or {KEYS_VARIABLE}, with commas."),
+    ] = None,
+    alias: Annotated[list[str] | None, typer.Option(help="A further name of the model; may be repeated.")] = None,
+    trusted_host: Annotated[
+        list[str] | None, typer.Option(help="A name this server answers to, beside loopback; * for any.")
+    ] = None,
+    cors_origin: Annotated[list[str] | None, typer.Option(help="Origin of pages that may call.")] = None,
+    max_waiting: Annotated[int, typer.Option(help="Answers that may wait for a row; beyond, 429.")] = 64,
+    deadline: Annotated[float, typer.Option(help="Seconds a request may take in all.")] = 600.0,
+    drain: Annotated[float, typer.Option(help="Seconds running requests may go on after SIGTERM.")] = 30.0,
+    rule: options.Rule = None,
+    gamma: options.Gamma = None,
+    dtype: options.Dtype = None,
+    config: options.ConfigFile = None,
+    settings: options.Settings = None,
+) -> None:
+    """Serve a model with OpenAI's interface: completions, chat, streaming.
+
+    Without API keys it listens on loopback only.
+    """
+    from paradraft.server.listening import Address
+    from paradraft.server.options import ServerOptions
+
+    chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
+    keys = _keys(api_keys)
+    _check_address(host, keys)
+    given = ServerOptions(
+        aliases=tuple(alias or ()),
+        trusted_hosts=(*ServerOptions().trusted_hosts, *_own_name(host), *(trusted_host or ())),
+        cors_origins=tuple(cors_origin or ()),
+        max_waiting=max_waiting,
+        deadline_seconds=deadline,
+        drain_seconds=drain,
+    )
+    from paradraft.cli.opening import load_llm
+
+    _run(load_llm(chosen), given, keys, Address(host=host, port=port))
+
+
+def _run(llm: LLM, given: ServerOptions, keys: Keys, address: Address) -> None:
+    import uvloop
+
+    from paradraft.app.serving import compose, open_service, warm_up
+    from paradraft.cli.progress import waiting
+    from paradraft.server.listening import listen
+
+    with waiting("Warming up"):
+        warm_up(llm)
+    service = open_service(llm)
+    app, context = compose(service, given, keys)
+    uvloop.run(listen(app, context, address, on_ready=lambda url: _announce(llm, url, keys)))
+
+
+def _announce(llm: LLM, url: str, keys: Keys) -> None:
+    """Say once what is served, how exactly, and where."""
+    from paradraft.cli.console import err
+
+    console = err()
+    console.print(llm.summary(), markup=False)
+    access = f"{len(keys)} API keys" if len(keys) else "no API key needed, so it listens on loopback only"
+    console.print(f"Serving on {url} ({access}). Stop with Ctrl-C.", markup=False)
+
+
+def _keys(file: Path | None) -> Keys:
+    from paradraft.server.guards.keys import Keys
+
+    named = os.environ.get(KEYS_VARIABLE, "").split(",")
+    if file is not None:
+        try:
+            named += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{file}: the API keys cannot be read ({error}).", remedy="Check the path.") from error
+    keys = [key.strip() for key in named if key.strip() and not key.strip().startswith("#")]
+    if file is not None and not keys:
+        raise ConfigError(f"{file}: there is no API key in it.", remedy="Write one key on each line.")
+    return Keys(keys)
+
+
+def _check_address(host: str, keys: Keys) -> None:
+    if not len(keys) and not _is_loopback(host):
+        raise ConfigError(
+            f"--host {host} can be reached from other machines, and there are no API keys.",
+            remedy=f"Name keys with --api-keys or {KEYS_VARIABLE}, or listen on 127.0.0.1.",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _own_name(host: str) -> Sequence[str]:
+    """Return the address itself where it is one that clients can name."""
+    return () if host in ("0.0.0.0", "::") else (host,)

@@ -1,0 +1,40 @@
+"""What one choice has said so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paradraft.core.events import GenerationStats, TokenEvent, TokenLogprobs
+from paradraft.core.records import FinishReason, Origin
+
+
+@dataclass(slots=True)
+class Gathered:
+    """One choice in the making."""
+
+    pieces: list[str] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+    error: str | None = None
+    stats: GenerationStats | None = None
+
+    def add(self, event: TokenEvent) -> None:
+        """Take the choice's next event."""
+        self.pieces.extend(event.pieces)
+        self.token_ids.extend(event.token_ids)
+        self.origins.extend(event.origins)
+        self.logprobs.extend(event.logprobs)
+        if event.prompt_logprobs is not None:
+            self.prompt_logprobs = event.prompt_logprobs
+        if event.finish_reason is not None:
+            self.finish_reason, self.stop_reason = event.finish_reason, event.stop_reason
+            self.error, self.stats = event.error, event.stats
+
+    @property
+    def text(self) -> str:
+        """Return the text so far."""
+        return "".join(self.pieces)

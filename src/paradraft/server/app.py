@@ -1,0 +1,70 @@
+"""Puts routes and guards together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from paradraft.core.serving import Observer, Service
+from paradraft.core.version import __version__
+from paradraft.server.admission import Admission
+from paradraft.server.errors import add_error_handlers
+from paradraft.server.exchange import Context
+from paradraft.server.guards.bodies import BodyGuard
+from paradraft.server.guards.hosts import HostGuard
+from paradraft.server.guards.keys import KeyGuard, Keys
+from paradraft.server.options import ServerOptions
+from paradraft.server.routes.completions import completions
+from paradraft.server.routes.health import health
+from paradraft.server.routes.models import models
+from paradraft.server.switchboard import Switchboard
+
+
+def build_context(service: Service, observer: Observer, options: ServerOptions) -> Context:
+    """Return what the routes work with; the service has not been started yet."""
+    switchboard = Switchboard(service, observer)
+    return Context(
+        service=service,
+        observer=observer,
+        options=options,
+        switchboard=switchboard,
+        admission=Admission(service, switchboard, options),
+    )
+
+
+def build_app(context: Context, keys: Keys) -> FastAPI:
+    """Return the application. Its start-up starts the engine, and only then takes requests."""
+    options = context.options
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        context.switchboard.bind()
+        context.service.start(context.switchboard.deliver)
+        yield
+
+    app = FastAPI(
+        title="Paradraft",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    add_error_handlers(app)
+    for router in (completions(context), models(context), health(context)):
+        app.include_router(router)
+    # The last one added is the first that a request meets.
+    app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes)
+    app.add_middleware(KeyGuard, keys=keys)
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=options.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(HostGuard, trusted=options.trusted_hosts)
+    return app

@@ -1,0 +1,55 @@
+"""What an operator decides about a server, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paradraft.core.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerOptions:
+    """Bounds and names of one server.
+
+    aliases: further names under which the model answers. trusted_hosts: values of the Host header that are answered,
+    without port; `*` allows any. cors_origins: pages of other origins that may call, none by default.
+    max_waiting: choices that may wait for a row beyond those that run. deadline_seconds: from a request's arrival to
+    its last token. stall_seconds: how long a step may take before the server says it is not ready. drain_seconds: how
+    long a stopping server lets running requests go on. smoothing_ms: how long streamed tokens are gathered.
+
+    Raises ConfigError naming the option, the value and the range.
+    """
+
+    aliases: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
+    cors_origins: tuple[str, ...] = ()
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_prompts: int = 64
+    max_choices: int = 16
+    max_stops: int = 16
+    max_waiting: int = 64
+    deadline_seconds: float = 600.0
+    stall_seconds: float = 4.0
+    drain_seconds: float = 30.0
+    smoothing_ms: float = 0.0
+    has_page: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not low <= value <= high:
+                raise ConfigError(f"{name}={value!r} is not allowed.", remedy=f"Use a number from {low} to {high}.")
+
+
+_RANGES = (
+    ("max_body_bytes", 1024, 2**30),
+    ("max_prompts", 1, 4096),
+    ("max_choices", 1, 128),
+    ("max_stops", 1, 64),
+    ("max_waiting", 0, 2**20),
+    ("deadline_seconds", 0.1, 86_400.0),
+    ("stall_seconds", 0.1, 3_600.0),
+    ("drain_seconds", 0.0, 3_600.0),
+    ("smoothing_ms", 0.0, 10_000.0),
+)

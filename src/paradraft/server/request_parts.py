@@ -1,0 +1,44 @@
+"""What every route does with a body before the engine sees it."""
+
+from __future__ import annotations
+
+import secrets
+
+from anyio import to_thread
+from fastapi import Request as HttpRequest
+
+from paradraft.core.ports import Tokenizer
+from paradraft.core.sampling import MAX_SEED, SamplingParams
+from paradraft.server.errors import ApiError
+from paradraft.server.exchange import Context
+
+_LONG_TEXT = 20_000  # characters; encoding them takes some milliseconds, in which no token would be sent
+
+
+def check_model(name: str | None, context: Context) -> None:
+    """Raise ApiError for a model that is not served here."""
+    served = (context.service.model.name, *context.options.aliases)
+    if name is not None and name not in served:
+        raise ApiError(
+            404,
+            f"The model {name[:100]!r} is not served here. Served: {', '.join(served)}.",
+            code="model_not_found",
+            param="model",
+        )
+
+
+async def encode(tokenizer: Tokenizer, text: str, *, add_special: bool = True) -> list[int]:
+    """Return the ids of a text, long ones beside the event loop."""
+    if len(text) < _LONG_TEXT:
+        return tokenizer.encode(text, add_special=add_special)
+    return await to_thread.run_sync(lambda: tokenizer.encode(text, add_special=add_special))
+
+
+def seed_of(params: SamplingParams, index: int) -> int:
+    """Return the seed of the prompt at this index of a request: its own, or a fresh one."""
+    return secrets.randbits(64) if params.seed is None else (params.seed + index) & MAX_SEED
+
+
+def tenant_of(http: HttpRequest) -> str:
+    """Return whose request it is; only requests of one tenant share cached prefixes."""
+    return str(http.scope.get("paradraft.tenant", ""))

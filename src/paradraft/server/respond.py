@@ -1,0 +1,171 @@
+"""Runs an exchange: as one answer, or as a stream of server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from typing import TypeVar
+
+import orjson
+from fastapi import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from paradraft.core.events import TokenEvent
+from paradraft.core.records import FinishReason
+from paradraft.server.answers.frames import DONE, error_frame, frame
+from paradraft.server.answers.gathered import Gathered
+from paradraft.server.answers.usage import Json
+from paradraft.server.errors import ApiError, error_body, error_response
+from paradraft.server.exchange import Context, Exchange
+from paradraft.server.switchboard import Inbox
+
+log = logging.getLogger("paradraft.server")
+Result = TypeVar("Result")
+
+_CLIENT_GONE = 499  # as proxies log it; nobody receives it
+_FAILED = "The model failed on this request; the reason is in the server's log."
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not hold a stream back
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its answer was whole."""
+
+
+async def respond(exchange: Exchange, context: Context, http: HttpRequest) -> Response:
+    """Return the answer to an exchange; a client that leaves ends its requests."""
+    if exchange.streams:
+        return EventStream(exchange, context)
+    try:
+        body = await _while_connected(_answer(exchange, context), http.receive)
+    except ClientGone:
+        return Response(status_code=_CLIENT_GONE)
+    return Response(orjson.dumps(body), media_type="application/json", headers={"X-Request-Id": exchange.token})
+
+
+async def _answer(exchange: Exchange, context: Context) -> Json:
+    choices = [Gathered() for _ in range(exchange.num_choices)]
+    context.admission.check(exchange.num_choices)
+    with context.switchboard.open(exchange.requests) as inbox:
+        async for numbered in _numbered(exchange, inbox, context.options.deadline_seconds):
+            for number, event in numbered:
+                choices[number].add(event)
+    for choice in choices:
+        _check_ended_well(choice)
+    answer = exchange.head(exchange.format.name)
+    answer["choices"] = [exchange.format.choice(number, choice) for number, choice in enumerate(choices)]
+    answer["usage"] = exchange.usage(choices)
+    if exchange.tells_speculation:
+        answer["metrics"] = exchange.metrics(choices)
+    return answer
+
+
+class EventStream(Response):
+    """A streamed answer. It is admitted when it begins, so that a refusal still has a status of its own."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, exchange: Exchange, context: Context) -> None:
+        super().__init__(headers={**_HEADERS, "X-Request-Id": exchange.token}, media_type=self.media_type)
+        del self.headers["content-length"]
+        self._exchange = exchange
+        self._context = context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream until it ends or the client leaves."""
+        try:
+            self._context.admission.check(self._exchange.num_choices)
+        except ApiError as error:
+            await error_response(error)(scope, receive, send)
+            return
+        with suppress(ClientGone, OSError):  # nobody is left to be told
+            await _while_connected(self._pump(send), receive)
+
+    async def _pump(self, send: Send) -> None:
+        with self._context.switchboard.open(self._exchange.requests) as inbox:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for frames in self._frames(inbox):
+                await send({"type": "http.response.body", "body": frames, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _frames(self, inbox: Inbox) -> AsyncIterator[bytes]:
+        exchange = self._exchange
+        choices = [Gathered() for _ in range(exchange.num_choices)]
+        opened: set[int] = set()
+        try:
+            async for numbered in _numbered(exchange, inbox, self._context.options.deadline_seconds):
+                frames = []
+                for number, event in numbered:
+                    choices[number].add(event)
+                    opening = exchange.format.opening(number) if number not in opened else None
+                    opened.add(number)
+                    deltas = [exchange.format.delta(number, event)]
+                    frames += [self._chunk([each], choices) for each in ([opening] if opening else []) + deltas]
+                    if event.error is not None:
+                        frames.append(error_frame(_failure_body(event.error)))
+                yield b"".join(frames)
+        except ApiError as error:
+            yield error_frame(error_body(error.status, error.message, code=error.code))
+            return
+        if exchange.tells_usage:
+            yield self._chunk([], choices, is_last=True)
+        yield DONE
+
+    def _chunk(self, deltas: list[Json], choices: list[Gathered], *, is_last: bool = False) -> bytes:
+        exchange = self._exchange
+        chunk = exchange.head(exchange.format.chunk_name)
+        chunk["choices"] = deltas
+        if exchange.tells_usage:
+            chunk["usage"] = exchange.usage(choices) if is_last or exchange.tells_usage_always else None
+        if exchange.tells_speculation and (is_last or all(choice.finish_reason for choice in choices)):
+            chunk["metrics"] = exchange.metrics(choices)
+        return frame(chunk)
+
+
+async def _numbered(exchange: Exchange, inbox: Inbox, seconds: float) -> AsyncIterator[list[tuple[int, TokenEvent]]]:
+    """Yield the events that came together, by the number of their choice; raise ApiError after so many seconds."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not inbox.is_read:
+        try:
+            async with asyncio.timeout_at(deadline):
+                burst = await inbox.burst()
+        except TimeoutError as error:
+            raise ApiError(
+                503, f"The answer was not ready after {seconds:g} s.", code="deadline_exceeded", retry_after=5
+            ) from error
+        yield [(exchange.number(at, event.index), event) for at, event in burst]
+
+
+def _check_ended_well(choice: Gathered) -> None:
+    if choice.finish_reason is FinishReason.ABORT:
+        raise ApiError(503, "The server is stopping; the answer was cut off.", code="server_stopping", retry_after=5)
+    if choice.finish_reason is FinishReason.ERROR:
+        log.error("A request failed: %s", choice.error)
+        raise ApiError(500, _FAILED, code="generation_failed")
+
+
+def _failure_body(reason: str) -> bytes:
+    log.error("A streamed request failed: %s", reason)
+    return error_body(500, _FAILED, code="generation_failed")
+
+
+async def _while_connected(work: Coroutine[object, object, Result], receive: Receive) -> Result:
+    """Return what the work returns; raise ClientGone, and cancel it, where the client leaves before."""
+    running = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_disconnection(receive))
+    try:
+        await asyncio.wait((running, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            raise ClientGone
+        return running.result()
+    finally:
+        for task in (running, leaving):
+            task.cancel()
+        await asyncio.gather(running, leaving, return_exceptions=True)
+
+
+async def _disconnection(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,82 @@
+"""/v1/completions: text, token ids, and batches of either."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from fastapi import APIRouter
+from fastapi import Request as HttpRequest
+from starlette.responses import Response
+
+from paradraft.core.requests import Request
+from paradraft.core.sampling import SamplingParams
+from paradraft.server.answers.completion import CompletionFormat
+from paradraft.server.errors import ApiError
+from paradraft.server.exchange import Context, exchange_of, new_request_id
+from paradraft.server.request_parts import check_model, encode, seed_of, tenant_of
+from paradraft.server.respond import respond
+from paradraft.server.sampling import sampling_of
+from paradraft.server.schema.completions import CompletionBody
+
+
+def completions(context: Context) -> APIRouter:
+    """Return the router."""
+    router = APIRouter()
+
+    @router.post("/v1/completions", summary="Go on from a text or from token ids")
+    async def complete(body: CompletionBody, http: HttpRequest) -> Response:
+        check_model(body.model, context)
+        prompts = _prompts(body, context)
+        params = _params(body, context)
+        tokenizer = context.service.tokenizer
+        encoded = [await encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+        requests = [
+            Request(
+                request_id=new_request_id(),
+                prompt=tuple(ids),
+                params=params,
+                seed=seed_of(params, index),
+                tenant=tenant_of(http),
+            )
+            for index, ids in enumerate(encoded)
+        ]
+        texts = [
+            "" if not body.echo else prompt if isinstance(prompt, str) else tokenizer.decode(prompt, skip_special=False)
+            for prompt in prompts
+        ]
+        answers = CompletionFormat(tokenizer, requests, texts, echoes=body.echo, answers=body.max_tokens != 0)
+        exchange = exchange_of(body, context, requests, answers, counts=body.max_tokens != 0)
+        return await respond(exchange, context, http)
+
+    return router
+
+
+def _prompts(body: CompletionBody, context: Context) -> list[str | list[int]]:
+    """Return one or several prompts as a list."""
+    prompt = body.prompt
+    several: list[str | list[int]] = [prompt] if isinstance(prompt, str) or _is_ids(prompt) else [*prompt]
+    if len(several) > context.options.max_prompts:
+        raise ApiError(
+            400,
+            f"prompt: {len(several)} prompts are more than this server's limit of {context.options.max_prompts}.",
+            param="prompt",
+        )
+    return several
+
+
+def _params(body: CompletionBody, context: Context) -> SamplingParams:
+    if body.max_tokens == 0 and not body.echo:
+        raise ApiError(400, "max_tokens: 0 asks for nothing without echo. Use 1 or more.", param="max_tokens")
+    longest = context.service.model.longest
+    return sampling_of(
+        body,
+        context.options,
+        # The engine always makes one token; where only the prompt is asked for it is left out again.
+        max_tokens=longest if body.max_tokens is None else max(1, body.max_tokens),
+        logprobs=body.logprobs,
+        prompt_logprobs=body.logprobs if body.echo else None,
+    )
+
+
+def _is_ids(prompt: list[str] | list[int] | list[list[int]]) -> TypeGuard[list[int]]:
+    return isinstance(prompt[0], int)

@@ -1,0 +1,27 @@
+"""Whether the process lives, and whether it should be sent requests."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import JSONResponse
+
+from paradraft.server.exchange import Context
+
+
+def health(context: Context) -> APIRouter:
+    """Return the router; its routes need no key and tell nothing about what is served."""
+    router = APIRouter()
+
+    @router.get("/health/live", summary="Tell whether the process should go on; 503: restart it")
+    async def live() -> JSONResponse:
+        is_alive = context.service.health().is_alive
+        return JSONResponse({"status": "live" if is_alive else "dead"}, status_code=200 if is_alive else 503)
+
+    @router.get("/health/ready", summary="Tell whether requests are answered; follows the engine's progress")
+    @router.get("/health", include_in_schema=False)
+    async def ready() -> JSONResponse:
+        reason = context.admission.why_not_ready()
+        body = {"status": "ready"} if reason is None else {"status": "not ready", "reason": reason}
+        return JSONResponse(body, status_code=200 if reason is None else 503)
+
+    return router

@@ -1,0 +1,1 @@
+"""What clients may send, field by field; unknown fields are refused."""

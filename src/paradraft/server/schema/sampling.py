@@ -1,0 +1,62 @@
+"""How an answer is sampled, in OpenAI's and vLLM's field names; shared by completions and chat."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from paradraft.core.sampling import MAX_CHOICES, MAX_LOGPROBS, MAX_SEED, MAX_STOPS
+from paradraft.server.schema.base import Body
+
+Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Stop = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class StreamOptions(Body):
+    """What a stream tells besides the text."""
+
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+
+
+class Speculation(Body):
+    """An extension: how this request drafts, and whether the answer tells about it. None of it changes the text."""
+
+    enabled: bool = True
+    gamma: Annotated[int, Field(ge=0, le=64)] | None = None
+    stats: bool = False
+
+
+class SamplingFields(Body):
+    """Fields of one generation."""
+
+    model: str | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
+    stop_token_ids: Annotated[list[Whole], Field(max_length=MAX_STOPS)] | None = None
+    min_tokens: Whole = 0
+    ignore_eos: bool = False
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: Annotated[str, Field(max_length=256)] | None = None
+    speculative: Speculation = Speculation()
+
+
+class Unavailable(Body):
+    """OpenAI fields that are taken in the one value that changes nothing, so that clients' defaults pass."""
+
+    store: Literal[False] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+
+
+TopLogprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
