@@ -1,0 +1,90 @@
+"""Servers on a free port of loopback, in front of engines that tests build."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx2 as httpx
+import uvicorn
+
+from paradraft.core.serving import Observer, ServedModel
+from paradraft.engine.engine import Engine
+from paradraft.runtime.inline import InlineService
+from paradraft.server.app import build_app, build_context
+from paradraft.server.exchange import Context
+from paradraft.server.guards.keys import Keys
+from paradraft.server.options import ServerOptions
+from paradraft.server.quiet import QuietObserver
+from support.byte_tokenizer import EOS, ByteTokenizer
+from support.engines import build_engine
+from support.stub_target import hashed_law
+
+BYTES = 259  # ids of the byte tokenizer
+NAME = "stub"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Served:
+    """A server that runs."""
+
+    url: str
+    client: httpx.Client  # JSON over HTTP, with the base URL set
+    engine: Engine
+    service: InlineService
+    context: Context
+
+
+def stub_engine(**options: object) -> Engine:
+    """Return an engine over bytes whose texts are arbitrary but always the same."""
+    return build_engine(law=hashed_law(BYTES), vocab_size=BYTES, eos_ids=(EOS,), **options)
+
+
+def described(engine: Engine) -> ServedModel:
+    return ServedModel(
+        name=NAME,
+        created=1,
+        drafter="+".join(engine.drafter.needs.sources) or "none",
+        rule="coupled",
+        is_exact=True,
+        dtype="fp32",
+        runner="stub",
+        vocab_size=engine.limits.vocab_size,
+        longest=engine.options.longest,
+        gamma=engine.options.gamma,
+        max_rows=engine.options.max_rows,
+    )
+
+
+@contextmanager
+def served(
+    engine: Engine | None = None,
+    *,
+    options: ServerOptions | None = None,
+    keys: Sequence[str] = (),
+    observer: Observer | None = None,
+) -> Iterator[Served]:
+    """Run a server in front of an engine, the stub unless another is given, and stop it in the end."""
+    engine = engine or stub_engine()
+    tokenizer = ByteTokenizer(engine.limits.vocab_size)
+    service = InlineService(engine, model=described(engine), tokenizer=tokenizer)
+    context = build_context(service, observer or QuietObserver(), options or ServerOptions())
+    config = uvicorn.Config(build_app(context, Keys(keys)), port=0, log_config=None, access_log=False, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        threading.Event().wait(0.005)
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    headers = {"Authorization": f"Bearer {keys[0]}"} if keys else {}
+    try:
+        with httpx.Client(base_url=url, headers=headers, timeout=20) as client:
+            yield Served(url=url, client=client, engine=engine, service=service, context=context)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        service.close(timeout=5)
