@@ -9,7 +9,10 @@ import typer
 
 from paradraft.cli.settings import parse_integers
 
-EXAMPLES = ("paradraft train table ./capture answers.table --max-mb 20",)
+EXAMPLES = (
+    "paradraft train table ./capture answers.table --max-mb 20",
+    "paradraft train table ./more-answers larger.table --begin-from answers.table",
+)
 
 
 def table(
@@ -18,6 +21,7 @@ def table(
     orders: Annotated[str, typer.Option(help="Lengths of the contexts, as 1-4 or 1,2,3,4,6.")] = "1,2,3,4,6",
     min_counts: Annotated[str, typer.Option(help="How often a context of each length must be seen.")] = "1,1,2,2,2",
     sources: Annotated[str | None, typer.Option(help="Count only answers to prompts of these sources.")] = None,
+    begin_from: Annotated[Path | None, typer.Option(help="A table whose counts are added.")] = None,
     max_mb: Annotated[float | None, typer.Option(help="Largest size of the file in megabytes.", min=0.01)] = None,
 ) -> None:
     """Count a table of continuations on captured answers. It drafts without a network: --drafter FILE."""
@@ -28,6 +32,7 @@ def table(
         orders=parse_integers(orders, "--orders"),
         min_counts=_counts(min_counts),
         max_bytes=None if max_mb is None else int(max_mb * 1e6),
+        begin_from=begin_from,
         sources=tuple(name.strip() for name in (sources or "").split(",") if name.strip()),
     )
     with waiting("Counting"):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from paradraft.core.errors import AlignmentError, ConfigError
 from paradraft.drafters.table.count import MIN_COUNTS, ORDERS, CountedText, count_table
-from paradraft.drafters.table.file import write_table
+from paradraft.drafters.table.file import read_table, write_table
 from paradraft.drafters.table.layout import Origin, Table
+from paradraft.train.manifest import Manifest
 from paradraft.train.shards import ShardReader
 
 
@@ -21,6 +22,7 @@ class TableOptions:
     min_counts: tuple[int, ...] = MIN_COUNTS
     max_bytes: int | None = None
     sources: tuple[str, ...] = ()  # of the texts; (): all
+    begin_from: Path | None = None  # a table whose counts are added
 
 
 def build_table(folders: Sequence[Path], path: Path, options: TableOptions | None = None) -> Table:
@@ -33,6 +35,7 @@ def build_table(folders: Sequence[Path], path: Path, options: TableOptions | Non
     readers = [ShardReader(folder) for folder in folders]
     _check(readers, options)
     first = readers[0].manifest
+    base = None if options.begin_from is None else _base(options.begin_from, first)
     sources = options.sources or tuple(sorted({name for reader in readers for name in reader.manifest.sources}))
     table = count_table(
         _texts(readers, frozenset(sources)),
@@ -43,8 +46,9 @@ def build_table(folders: Sequence[Path], path: Path, options: TableOptions | Non
         origin=Origin(
             target=str(first.target.get("name") or ""),
             tokenizer_sha256=str(first.target.get("tokenizer_sha256") or ""),
-            sources=sources,
+            sources=tuple(sorted({*sources, *(() if base is None else base.origin.sources)})),
         ),
+        base=base,
     )
     write_table(table, path)
     return table
@@ -56,6 +60,17 @@ def _texts(readers: Sequence[ShardReader], sources: frozenset[str]) -> Iterator[
         for captured in reader.sequences(with_taps=False):
             if captured.source in sources:
                 yield CountedText(ids=captured.ids, prompt_len=captured.prompt_len)
+
+
+def _base(path: Path, manifest: Manifest) -> Table:
+    base = read_table(path, vocab_size=manifest.vocab_size)
+    known = str(manifest.target.get("tokenizer_sha256") or "")
+    if base.origin.tokenizer_sha256 not in ("", known):
+        raise AlignmentError(
+            f"{path} was counted with another tokenizer than the texts were captured with.",
+            remedy="Begin from a table of the same target, or from none.",
+        )
+    return base
 
 
 def _check(readers: Sequence[ShardReader], options: TableOptions) -> None:

@@ -64,6 +64,24 @@ def test_folders_of_one_target_are_counted_together_and_of_two_refused(tmp_path:
     assert not (tmp_path / "b.table").exists()
 
 
+def test_a_table_can_go_on_from_another_of_the_same_tokenizer(tmp_path: Path, folder: Path) -> None:
+    first, grown = tmp_path / "first.table", tmp_path / "grown.table"
+    build_table([folder], first)
+    more, other = tmp_path / "more", tmp_path / "other"
+    ShardWriter(more, replace(MANIFEST, sources=("web",))).write(0, [text("web", [1], [3, 4])])
+    ShardWriter(other, replace(MANIFEST, target={"name": "tiny", "tokenizer_sha256": "cd"})).write(
+        0, [text("self", [1], [3, 4])]
+    )
+    made = build_table([more], grown, TableOptions(begin_from=first))
+    assert made.num_tokens == 10
+    assert made.origin.sources == ("gsm8k", "self", "web")
+    assert (
+        TableLookup(read_table(grown)).shares([3], None)[4] > TableLookup(read_table(first)).shares([3], None)[4] * 0.9
+    )
+    with pytest.raises(AlignmentError, match="another tokenizer"):
+        build_table([other], tmp_path / "bad.table", TableOptions(begin_from=first))
+
+
 def test_a_size_limit_is_kept(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "small.table"
     build_table([folder], path, TableOptions(max_bytes=8192))

@@ -22,6 +22,7 @@ from paradraft.drafters.table.layout import (
     Table,
     bucket_bits,
 )
+from paradraft.drafters.table.recover import Counted, recover_counts
 
 ORDERS = (1, 2, 3, 4, 6)
 MIN_COUNTS = (1, 1, 2, 2, 2)  # contexts seen less often are left out
@@ -44,16 +45,19 @@ def count_table(
     min_counts: Sequence[int] = MIN_COUNTS,
     max_bytes: int | None = None,
     origin: Origin | None = None,
+    base: Table | None = None,
 ) -> Table:
     """Return the table of what the texts went on with after contexts of each length in `orders`.
 
     max_bytes: where the table is larger, contexts must have been seen more and more often, the longest lengths first.
-    Raises ConfigError for orders that cannot be counted and for ids outside the vocabulary.
+    base: a table to go on from; what it tells again (recover.py) counts as if it were seen here too.
+    Raises ConfigError for orders that cannot be counted, for ids outside the vocabulary, and for a base that differs.
     """
     _check(orders, min_counts, max_bytes)
+    known = {} if base is None else _known(base, orders, vocab_size)
     parts = list(texts)
     ids, since, is_counted = _join(parts, vocab_size)
-    pairs = [_Pairs(ids, length, is_counted & (since >= length)) for length in orders]
+    pairs = [_Pairs(ids, length, is_counted & (since >= length), known.get(length)) for length in orders]
     least = list(min_counts)
     made = [_order(found, count, vocab_size) for found, count in zip(pairs, least, strict=True)]
     while max_bytes is not None and sum(order.num_bytes for order in made) > max_bytes:
@@ -64,25 +68,35 @@ def count_table(
             if longer == at or least[longer] < least[at]:
                 least[longer] = least[at]
                 made[longer] = _order(pairs[longer], least[longer], vocab_size)
-    return Table(vocab_size=vocab_size, num_tokens=int(is_counted.sum()), orders=tuple(made), origin=origin or Origin())
+    num_tokens = int(is_counted.sum()) + (0 if base is None else base.num_tokens)
+    return Table(vocab_size=vocab_size, num_tokens=num_tokens, orders=tuple(made), origin=origin or Origin())
 
 
 class _Pairs:
     """Every (context, continuation) of one length with its count, in order of key and then count, falling."""
 
-    def __init__(self, ids: npt.NDArray[np.int64], length: int, is_counted: npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self,
+        ids: npt.NDArray[np.int64],
+        length: int,
+        is_counted: npt.NDArray[np.bool_],
+        known: Counted | None = None,
+    ) -> None:
         self.length = length
         places = np.flatnonzero(is_counted)
         keys = np.zeros(len(places), dtype=np.uint64)
         for back in range(1, length + 1):
             keys += ids[places - back].astype(np.uint64) * np.uint64(FACTORS[back - 1])
-        words = ids[places]
+        words, seen = ids[places], np.ones(len(places), dtype=np.int64)
+        if known is not None:
+            keys, words = np.concatenate([keys, known.keys]), np.concatenate([words, known.words])
+            seen = np.concatenate([seen, known.counts])
         order = np.lexsort((words, keys))
-        keys, words = keys[order], words[order]
+        keys, words, seen = keys[order], words[order], seen[order]
         is_first = np.ones(len(keys), dtype=bool)
         is_first[1:] = (keys[1:] != keys[:-1]) | (words[1:] != words[:-1])
         first = np.flatnonzero(is_first)
-        counts = np.diff(np.append(first, len(keys)))
+        counts = np.add.reduceat(seen, first) if len(first) else seen
         self.discounts = _discounts(counts)
         self.keys, self.words, self.counts = keys[first], words[first], counts
         best = np.lexsort((self.words, -self.counts, self.keys))
@@ -116,6 +130,17 @@ def _order(pairs: _Pairs, least: int, vocab_size: int) -> Order:
         tokens=words[pair_kept].astype(word_type(vocab_size)),
         counts=scaled[pair_kept].astype(np.uint16),
     )
+
+
+def _known(base: Table, orders: Sequence[int], vocab_size: int) -> dict[int, Counted]:
+    lengths = [order.length for order in base.orders]
+    if base.vocab_size != vocab_size or lengths != list(orders):
+        raise ConfigError(
+            f"The table to go on from has contexts of {lengths} tokens out of {base.vocab_size}, "
+            f"and {list(orders)} out of {vocab_size} are to be counted.",
+            remedy="Count the same lengths, with the same tokenizer.",
+        )
+    return recover_counts(base)
 
 
 def word_type(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
