@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 from paradraft.core.events import TokenEvent
-from paradraft.core.ports import Drafter
+from paradraft.core.ports import Clock, Drafter
 from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.engine.engine import Engine, EngineOptions
@@ -41,19 +41,21 @@ def build_engine(
     num_pages: int = 256,
     page_size: int = 4,
     eos_ids: tuple[int, ...] = (),
+    target: StubTarget | None = None,
+    clock: Clock | None = None,
     **options: object,
 ) -> Engine:
     """Return an engine on a stub target; options are EngineOptions fields."""
     longest = min(512, num_pages * page_size)
     plain = EngineOptions(max_rows=8, longest=longest, max_step_tokens=64, gamma=4, nodes=4, is_adaptive=False)
     return Engine(
-        target=StubTarget(law, vocab_size=vocab_size, num_pages=num_pages, page_size=page_size),
+        target=target or StubTarget(law, vocab_size=vocab_size, num_pages=num_pages, page_size=page_size),
         drafter=drafter or FakeDrafter(),
         acceptor=RuleAcceptor(make_rule(rule)),
         tokenizer=ByteTokenizer(vocab_size, eos_ids=eos_ids),
         pages=PageCache(num_pages=num_pages, page_size=page_size),
         options=replace(plain, **options),
-        clock=FakeClock(),
+        clock=clock or FakeClock(),
     )
 
 

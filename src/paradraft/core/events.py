@@ -39,8 +39,9 @@ class GenerationStats:
     accepted: int = 0
     dropped: int = 0  # accepted, but behind a stop or limit
     recomputed: int = 0  # accepted, and computed again after a preemption
-    drafted_by_depth: tuple[int, ...] = ()
-    accepted_by_depth: tuple[int, ...] = ()
+    drafted_by_depth: tuple[int, ...] = ()  # row passes whose draft reached the depth, from 1
+    accepted_by_depth: tuple[int, ...] = ()  # row passes whose accepted path reached it
+    refused_by_depth: tuple[int, ...] = ()  # row passes whose walk ended there because no draft was the right one
     drafted_by_source: tuple[int, ...] = ()
     accepted_by_source: tuple[int, ...] = ()
     cached_prompt_tokens: int = 0
@@ -57,9 +58,27 @@ class GenerationStats:
         return self.accepted / self.drafted if self.drafted else 0.0
 
     @property
+    def path_acceptance_rate(self) -> float:
+        """Return the share of the walk's steps into a draft that found the right node, 0.0 without drafts.
+
+        It compares chains with trees: a node beside the accepted path is not held against the draft.
+        """
+        tried = self.accepted + sum(self.refused_by_depth)
+        return self.accepted / tried if tried else 0.0
+
+    @property
     def effective_acceptance_rate(self) -> float:
         """Return the share of verified draft nodes that saved a pass for good."""
         return (self.accepted - self.dropped - self.recomputed) / self.drafted if self.drafted else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChoiceTimes:
+    """Where the time of a choice went, in seconds; None for what it never came to."""
+
+    queued: float  # until it was first given a row, or ended without one
+    prefill: float | None = None  # from there to its first token
+    decode: float | None = None  # from its first token to its end
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +96,7 @@ class TokenEvent:
     stop_reason: str | int | None = None  # the stop text or stop id that ended it
     error: str | None = None
     stats: GenerationStats | None = None  # with the last event
+    times: ChoiceTimes | None = None  # with the last event
 
     @property
     def text(self) -> str:

@@ -33,6 +33,21 @@ class FinishReason(StrEnum):
     ERROR = "error"
 
 
+class Hindrance(StrEnum):
+    """Why a decoding row has no draft in a step."""
+
+    OFF = "off"  # nothing drafts here
+    REQUEST = "request"  # it asked for plain decoding
+    LIMIT = "limit"  # its next token is its last one
+    LOAD = "load"  # the tokens of the step are needed for what is sure
+    PAGES = "pages"  # the cache has no room for a draft
+    UNPROFITABLE = "unprofitable"  # at its acceptance and the measured costs no draft pays
+    LOSING = "losing"  # its drafts cost more than they brought
+    NO_GUESS = "no_guess"  # the drafter had none, or none worth verifying
+    FAULT = "drafter_fault"  # the drafter failed
+    RESTING = "drafter_resting"  # the drafter failed too often and is left out for a while
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Plan:
     """Which rows run in this step, how many known tokens each feeds and how many draft nodes each may get."""
@@ -42,6 +57,7 @@ class Plan:
     num_nodes: IntArray  # [R] node budget, 0 for plain decoding and prefill
     depth: IntArray  # [R] longest draft path (gamma), at most num_nodes
     reasons: tuple[str, ...]  # [R] why, in a few words
+    hindrances: tuple[Hindrance | None, ...] = ()  # [R] of rows that get no nodes; None for prompts too
     node_cost: float = 0.05  # what one node more adds to the pass, as a share of the pass without drafts
     draft_cost: float = 0.0  # what the first node of all adds besides
 

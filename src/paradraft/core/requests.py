@@ -9,10 +9,14 @@ from paradraft.core.sampling import SamplingParams
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One prompt with n choices to generate. `tenant` bounds what may be shared between requests."""
+    """One prompt with n choices to generate. `tenant` bounds what may be shared between requests.
+
+    `label` is the class of prompt that a client names; figures are kept by it, and nothing else depends on it.
+    """
 
     request_id: str
     prompt: tuple[int, ...]
     params: SamplingParams
     seed: int
     tenant: str = ""
+    label: str = ""

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from paradraft.core.events import GenerationStats, TokenEvent
+from paradraft.core.faults import DrafterFaults
 from paradraft.core.ports import Tokenizer
+from paradraft.core.records import Hindrance
 from paradraft.core.requests import Request
+from paradraft.core.spread import Spread
 
 Deliver = Callable[[Sequence[TokenEvent]], None]
 
@@ -37,21 +40,34 @@ class EngineSnapshot:
     running: int = 0  # choices
     waiting: int = 0
     pages_total: int = 0
-    pages_held: int = 0  # by running rows; cached pages that anybody may take are not counted
+    pages_held: int = 0  # by running rows
+    pages_cached: int = 0  # published, held by no row: anybody may take them
     cache_reuse_ratio: float = 0.0  # of the last step: positions read from shared pages over all positions read
+    positions_read: int = 0  # by rows, in all steps
+    positions_shared: int = 0  # of these, in pages taken over by prefix
     prompt_positions: int = 0  # of admitted choices
     cached_positions: int = 0  # of these, found in the prefix cache
     steps: int = 0
     committed: int = 0  # tokens
     finished: int = 0  # choices
     failed: int = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)  # by verb: propose, score, accept, observe, step
+    times: Mapping[str, Spread] = field(default_factory=dict)  # seconds: propose, score, accept, observe, step
+    drafting: Spread | None = None  # seconds of proposing in steps in which a row might draft
+    step_tokens: Spread | None = None  # prompt tokens fed and tokens committed by a step
     plain_pass_seconds: float | None = None  # of one row's pass without drafts, as measured; None: not known yet
+    decode_seconds: float = 0.0  # of steps without prompts, since the price of a pass without drafts is known
+    plain_seconds: float = 0.0  # what the tokens of those steps would have taken in passes without drafts
     counts: GenerationStats = field(default_factory=GenerationStats)  # all rows together
     sources: tuple[str, ...] = ()  # of counts.drafted_by_source
-    drafter_faults: Mapping[str, int] = field(default_factory=dict)  # by kind
+    num_unverified: int = 0  # nodes that were drafted and not worth their part of the pass
+    faults: DrafterFaults = field(default_factory=DrafterFaults)
     gammas: Mapping[int, int] = field(default_factory=dict)  # depth planned for a decoding row -> times
-    reasons: Mapping[str, int] = field(default_factory=dict)  # why a decoding row was planned no drafts -> times
+    hindrances: Mapping[Hindrance, int] = field(default_factory=dict)  # why a decoding row had no draft -> times
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return the sum of the seconds by verb."""
+        return {verb: spread.total for verb, spread in self.times.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

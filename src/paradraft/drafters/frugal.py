@@ -19,6 +19,7 @@ from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.blend import Pool
 from paradraft.drafters.coupling import coupling_of
 from paradraft.drafters.draft import Draft, Price, price_of, proposal_of
+from paradraft.drafters.faults import FaultsOfParts, walled_of
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
@@ -39,7 +40,7 @@ class _Row:
     joint: MergedGuesses | None = None
 
 
-class FrugalDrafter:
+class FrugalDrafter(FaultsOfParts):
     """Grows one tree per row from free guesses, and from a network's where it is worth its time.
 
     free: a drafter whose guesses cost no pass. The others are as for MergedDrafter. worth keeps what was measured.
@@ -61,6 +62,7 @@ class FrugalDrafter:
         self.needs = needs_of([free, network])
         self.free = free
         self.wall = GuardedSource(network, vocab_size=vocab_size)
+        self.parts = walled_of(free, self.wall)
         self.pools = {is_warm: Pool([FREE, NETWORK]) for is_warm in (False, True)}
         self.worth = Worth()
         self._bits = bits_of([free, network])

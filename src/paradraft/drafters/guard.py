@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from paradraft.core.arrays import IntArray
+from paradraft.core.faults import DrafterFaults
 from paradraft.core.ports import Clock, Drafter, Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.check import BadProposal, check_proposal
+from paradraft.drafters.faults import add_faults, walled_of
 from paradraft.drafters.guesses import MAX_SHARES, Guesses, GuessingDrafter, State
 
 _ROUNDING = 1e-6  # of chances that sum to 1
@@ -41,6 +43,7 @@ class GuardedDrafter:
         self.num_pauses = 0
         self.num_failures = 0
         self._inner = inner
+        self._within = walled_of(inner)
         self.vocab_size = vocab_size
         self._max_failures = max_failures
         self._pause_seconds = pause_seconds
@@ -57,6 +60,20 @@ class GuardedDrafter:
     def is_resting(self) -> bool:
         """Whether the drafter is left out because it failed too often."""
         return self._rests_until is not None and self._clock() < self._rests_until
+
+    @property
+    def num_faults(self) -> int:
+        """Return how often it failed, or a source behind a wall of its own."""
+        return self.num_failures + sum([wall.num_faults for wall in self._within])
+
+    def faults(self) -> DrafterFaults:
+        """Return its own faults and those of its sources."""
+        within = add_faults([wall.faults() for wall in self._within])
+        return DrafterFaults(
+            by_kind=self.failures + Counter(within.by_kind),
+            num_pauses=self.num_pauses + within.num_pauses,
+            is_resting=self.is_resting or within.is_resting,
+        )
 
     def propose(self, batch: Batch, plan: Plan) -> Proposal:
         """Return the drafter's proposal if it can be used, else one without nodes."""

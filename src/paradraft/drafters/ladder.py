@@ -17,6 +17,7 @@ from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.blend import Pool
 from paradraft.drafters.coupling import coupling_of
 from paradraft.drafters.draft import Draft, Price, price_of, proposal_of
+from paradraft.drafters.faults import FaultsOfParts
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
@@ -28,7 +29,7 @@ FORGETTING = 0.9  # weight of the past in what a source promises
 HOPE = 4.0  # tokens a pass that a source is taken to promise before it was ever asked
 
 
-class LadderDrafter:
+class LadderDrafter(FaultsOfParts):
     """Drafts with one source per row and step.
 
     costs: what asking each source adds to a step, in plain passes; the sources are asked in the order of it. The others
@@ -57,6 +58,7 @@ class LadderDrafter:
             _Rung(GuardedSource(source, vocab_size=vocab_size), own, cost)
             for cost, own, source in sorted(zip(costs, bits, sources, strict=True), key=lambda rung: rung[0])
         ]
+        self.parts = [rung.wall for rung in self.rungs]
         self._width = width
         self._node_cost = node_cost
         self._is_coupled = is_coupled

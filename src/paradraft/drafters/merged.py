@@ -20,6 +20,7 @@ from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.blend import Blend, Pool, lifted
 from paradraft.drafters.coupling import Coupling, coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
+from paradraft.drafters.faults import FaultsOfParts
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter, State, likeliest
@@ -47,7 +48,7 @@ def bits_of(sources: Sequence[GuessingDrafter]) -> list[range]:
     return [range(low, high) for low, high in pairwise(ends)]
 
 
-class MergedDrafter:
+class MergedDrafter(FaultsOfParts):
     """Grows one tree per row from the guesses of several drafters; a broken one costs its own guesses alone.
 
     width: children per node (1: a chain). node_cost: as for SuffixDrafter. is_coupled: the rule is the coupled one.
@@ -68,6 +69,7 @@ class MergedDrafter:
             )
         self.needs = needs_of(sources)
         self.walls = [GuardedSource(source, vocab_size=vocab_size) for source in sources]
+        self.parts = self.walls
         # Rows with a temperature are other texts, so what is made of the sources there is learned apart.
         names = ["+".join(source.needs.sources) for source in sources]
         self.pools = {False: Pool(names), True: Pool(names)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from paradraft.core.arrays import IntArray, ints, join
 from paradraft.core.events import TokenEvent, TokenLogprobs
 from paradraft.core.ports import Scores, Target
-from paradraft.core.records import Batch, FinishReason, Proposal, Verdict
+from paradraft.core.records import Batch, FinishReason, Origin, Proposal, Verdict
 from paradraft.engine.generation import Generation
 from paradraft.engine.logprobs import logprobs_at
 from paradraft.engine.rows import Row, Rows
@@ -19,9 +19,15 @@ class Outcome:
     """What a step did to one row."""
 
     row: int
+    num_pending: int  # tokens it fed
     round: Round | None = None  # None: no token was chosen (a chunk of a prompt, or a failure)
     event: TokenEvent | None = None
     has_ended: bool = False
+
+    @property
+    def feeds_prompt(self) -> bool:
+        """Whether the row fed a part of its prompt; the last token of one alone looks like decoding."""
+        return self.num_pending > 1 or (self.round is None and not self.has_ended)
 
     @property
     def num_kept(self) -> int:
@@ -46,7 +52,7 @@ class Committer:
         for index, number in enumerate(batch.rows.tolist()):
             row = self._rows.row(number)
             if index in failures:
-                outcomes.append(_failure(row, failures[index]))
+                outcomes.append(_failure(row, batch.pending_len(index), failures[index]))
                 continue
             _take_prompt_logprobs(row.generation, batch, scores, index)
             outcome = self._take_tokens(row, batch, proposal, scores, verdict, index)
@@ -63,28 +69,31 @@ class Committer:
     def _take_tokens(
         self, row: Row, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict, index: int
     ) -> Outcome:
+        num_pending = batch.pending_len(index)
         if not batch.is_complete(index):
-            return Outcome(row=row.number)
+            return Outcome(row=row.number, num_pending=num_pending)
         generation = row.generation
         tokens, path = verdict.tokens_of(index), verdict.path_of(index)
         room = generation.remaining
         logprobs = _logprobs(generation, batch, scores, tokens, path, index)
-        event = generation.take(tokens, verdict.origins_of(index), logprobs)
+        origins = verdict.origins_of(index)
+        event = generation.take(tokens, origins, logprobs)
         kept = len(event.token_ids)
         low, high = int(proposal.starts[index]), int(proposal.starts[index + 1])
-        is_decoding = batch.pending_len(index) == 1
+        is_decoding = num_pending == 1
         done = Round(
             node_depths=tuple(proposal.depths[low:high].tolist()),
             node_sources=tuple(proposal.sources[low:high].tolist()),
             path=tuple(path.tolist()),
             num_kept=kept,
             is_counted=is_decoding and kept == len(tokens) and room > self._reach(generation),
+            is_refused=int(origins[-1]) == Origin.RECOVERED,
         )
         generation.tally.add_round(done)
         has_ended = generation.finish_reason is not None
         if has_ended:
             event = generation.closing(event)
-        return Outcome(row=row.number, round=done, event=event, has_ended=has_ended)
+        return Outcome(row=row.number, num_pending=num_pending, round=done, event=event, has_ended=has_ended)
 
     def _reach(self, generation: Generation) -> int:
         """Return the depth the row would draft if no limit were near."""
@@ -121,7 +130,7 @@ def _take_prompt_logprobs(generation: Generation, batch: Batch, scores: Scores, 
     )
 
 
-def _failure(row: Row, reason: str) -> Outcome:
+def _failure(row: Row, num_pending: int, reason: str) -> Outcome:
     row.lease.commit(0, ints([]), row.generation.tokens)
     event = row.generation.end(FinishReason.ERROR, reason)
-    return Outcome(row=row.number, event=event, has_ended=True)
+    return Outcome(row=row.number, num_pending=num_pending, event=event, has_ended=True)

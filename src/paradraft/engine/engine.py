@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from paradraft.core.arrays import ints
 from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
 from paradraft.core.events import TokenEvent
+from paradraft.core.faults import Walled
 from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.core.requests import Request
 from paradraft.core.serving import EngineSnapshot
 from paradraft.engine.commit import Committer, Outcome
+from paradraft.engine.counting import CountedDrafter
 from paradraft.engine.generation import Generation
 from paradraft.engine.intake import check_request, sampling_of
 from paradraft.engine.rows import Rows
+from paradraft.engine.snapshot import take_snapshot
 from paradraft.engine.statistics import Totals
 from paradraft.engine.step import Step
 from paradraft.engine.timing import TimedAcceptor, TimedDrafter, TimedTarget
@@ -84,7 +87,7 @@ class Engine:
         self._step = Step(
             scheduler=self._build_scheduler(),
             rows=self._rows,
-            drafter=TimedDrafter(self._scheduled(drafter), clock=clock, totals=self.totals, costs=self._draft_costs),
+            drafter=self._measured(drafter),
             target=timed_target,
             acceptor=TimedAcceptor(acceptor, clock=clock, totals=self.totals),
             committer=Committer(rows=self._rows, target=timed_target, gamma=options.gamma),
@@ -109,8 +112,7 @@ class Engine:
                 f"The request id {request.request_id!r} is in use.", remedy="Give each request an id of its own."
             )
         for choice in range(request.params.n):
-            generation = Generation(request, choice, tokenizer=self._tokenizer, longest=self.options.longest)
-            self._rows.enqueue(generation)
+            self._rows.enqueue(self._generation(request, choice))
 
     def num_choices(self, request_id: str) -> int:
         """Return how many choices of a request have not had their last event."""
@@ -133,9 +135,7 @@ class Engine:
         except BaseException:
             self._late = self._fail_running("The step was interrupted.")
             raise
-        self.totals.add_seconds("step", self._clock() - begun)
-        self.totals.steps += 1
-        self.totals.cache_reuse_ratio = self.pages.note_step()
+        self._count_step(outcomes, self._clock() - begun)
         for outcome in outcomes:
             self._settle(outcome)
         return [outcome.event for outcome in outcomes if outcome.event is not None]
@@ -149,20 +149,14 @@ class Engine:
         return late + [generation.end(FinishReason.ABORT) for generation in ended]
 
     def snapshot(self) -> EngineSnapshot:
-        """Return what the engine holds and did; called between two steps."""
-        totals = self.totals
-        return EngineSnapshot(
-            running=len(self._rows.running()),
-            waiting=len(self._rows) - len(self._rows.running()),
-            pages_total=self.pages.num_pages,
-            cache_reuse_ratio=totals.cache_reuse_ratio,
-            steps=totals.steps,
-            committed=totals.committed,
-            finished=totals.finished,
-            failed=totals.failed,
-            seconds=dict(totals.seconds),
-            counts=totals.tally.snapshot(),
-            sources=self.drafter.needs.sources,
+        """Return what the engine holds now and did since it started; to be asked between steps."""
+        return take_snapshot(
+            totals=self.totals,
+            rows=self._rows,
+            pages=self.pages,
+            plain_pass_seconds=self._costs.seconds(1),
+            drafter=self.drafter,
+            num_unverified=self.verification.num_dropped,
         )
 
     def _build_scheduler(self) -> Scheduler:
@@ -177,11 +171,29 @@ class Engine:
             lengths = AdaptiveLength(gamma=options.gamma, nodes=options.nodes, costs=costs, drafting=self._draft_costs)
         return Scheduler(rows=self._rows, lengths=lengths, max_step_tokens=options.max_step_tokens)
 
-    def _scheduled(self, drafter: Drafter) -> Drafter:
-        """Return the drafter, with its proposals cut to what is worth verifying where lengths adapt."""
+    def _measured(self, drafter: Drafter) -> Drafter:
+        """Return the drafter timed and counted, its proposals cut to what is worth verifying where lengths adapt."""
+        wall = drafter if isinstance(drafter, Walled) else None
         if self.options.is_adaptive and self.options.schedules_verification:
-            return ScheduledDrafter(drafter, self.verification)
-        return drafter
+            drafter = ScheduledDrafter(drafter, self.verification)
+        timed = TimedDrafter(drafter, clock=self._clock, totals=self.totals, costs=self._draft_costs)
+        return CountedDrafter(timed, wall=wall, totals=self.totals)
+
+    def _generation(self, request: Request, choice: int) -> Generation:
+        longest = self.options.longest
+        return Generation(request, choice, tokenizer=self._tokenizer, longest=longest, clock=self._clock)
+
+    def _count_step(self, outcomes: list[Outcome], seconds: float) -> None:
+        totals = self.totals
+        totals.add_seconds("step", seconds)
+        totals.steps += 1
+        totals.cache_reuse_ratio = self.pages.note_step()
+        committed = sum([outcome.num_kept for outcome in outcomes])
+        prompts = [outcome.num_pending for outcome in outcomes if outcome.feeds_prompt]
+        totals.step_tokens.add(sum(prompts) + committed)
+        plain_pass = None if prompts or not outcomes else self._costs.seconds(len(outcomes))
+        if plain_pass is not None:
+            totals.add_decoding(tokens=committed, rows=len(outcomes), seconds=seconds, plain_pass=plain_pass)
 
     def _settle(self, outcome: Outcome) -> None:
         self.totals.committed += outcome.num_kept

@@ -9,12 +9,13 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.events import TokenEvent, TokenLogprobs
-from paradraft.core.ports import Tokenizer
+from paradraft.core.ports import Clock, Tokenizer
 from paradraft.core.records import FinishReason, Origin
 from paradraft.core.requests import Request
 from paradraft.engine.intake import sampling_of
 from paradraft.engine.statistics import Tally
 from paradraft.engine.text import TextStream
+from paradraft.engine.watch import ChoiceWatch
 
 _ORIGINS = tuple(Origin)  # by value
 
@@ -22,7 +23,7 @@ _ORIGINS = tuple(Origin)  # by value
 class Generation:
     """Tokens, text and counts of one choice. `tokens` is the whole known sequence, prompt first."""
 
-    def __init__(self, request: Request, choice: int, *, tokenizer: Tokenizer, longest: int) -> None:
+    def __init__(self, request: Request, choice: int, *, tokenizer: Tokenizer, longest: int, clock: Clock) -> None:
         self.request = request
         self.choice = choice
         params = request.params
@@ -36,6 +37,7 @@ class Generation:
         self._eos_ids = frozenset(tokenizer.eos_ids)
         self.arrival = 0  # order among all choices, set when it is queued
         self.tally = Tally()
+        self.watch = ChoiceWatch(clock)
         self.drafted_at: list[int] = []  # positions of accepted draft tokens
         self._tells_prompt_logprobs = params.prompt_logprobs is not None and choice == 0
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]
@@ -75,6 +77,7 @@ class Generation:
             if self.finish_reason is not None:
                 break
         kept = len(pieces)
+        self.watch.note_tokens()
         return self._event(
             token_ids=tuple(tokens[:kept].tolist()),
             origins=tuple([_ORIGINS[origin] for origin in origins[:kept].tolist()]),
@@ -84,7 +87,7 @@ class Generation:
 
     def closing(self, event: TokenEvent) -> TokenEvent:
         """Return the choice's last event with its counts."""
-        return replace(event, stats=self.tally.snapshot())
+        return replace(event, stats=self.tally.snapshot(), times=self.watch.read())
 
     def end(self, reason: FinishReason, error: str | None = None) -> TokenEvent:
         """End the choice from outside (abort, error) and return its last event."""

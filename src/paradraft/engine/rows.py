@@ -10,6 +10,7 @@ from paradraft.core.arrays import ints, join, starts_of
 from paradraft.core.errors import CapacityError
 from paradraft.core.records import Batch, Plan
 from paradraft.engine.generation import Generation
+from paradraft.engine.statistics import Admissions
 from paradraft.kv.lease import Lease
 from paradraft.kv.pages import PageCache
 from paradraft.scheduling.ports import RowNeed
@@ -43,10 +44,16 @@ class Rows:
         self._waiting: deque[Generation] = deque()
         self._live: Counter[str] = Counter()  # choices by request that run or wait
         self._arrivals = 0
+        self.admissions = Admissions()
 
     def __len__(self) -> int:
         """Return the number of choices that run or wait."""
         return len(self._running) + len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        """Return the number of choices that have a row."""
+        return len(self._running)
 
     @property
     def num_admissible(self) -> int:
@@ -78,6 +85,7 @@ class Rows:
         self._running[row.number] = row
         recomputed = sum(position >= lease.committed for position in generation.drafted_at)
         generation.tally.add_admission(cached=lease.committed, recomputed=recomputed)
+        self._count_in(generation, lease.committed, recomputed)
         return _need_of(row)
 
     def reserve(self, row: int, length: int) -> bool:
@@ -92,6 +100,7 @@ class Rows:
         """Release the row; its generation waits at the head of the queue with all it has produced."""
         generation = self.release(row)
         generation.tally.add_preemption()
+        self.admissions.preemptions += 1
         self._live[generation.request.request_id] += 1
         self._waiting.appendleft(generation)
 
@@ -159,6 +168,12 @@ class Rows:
             return self._pages.open(generation.tokens, salt=salt, reuse=reuse, room=room)
         except CapacityError:
             return None
+
+    def _count_in(self, generation: Generation, cached: int, recomputed: int) -> None:
+        if generation.watch.note_admission():
+            self.admissions.prompt_positions += generation.prompt_len
+            self.admissions.cached_positions += cached
+        self.admissions.recomputed += recomputed
 
     def _count_out(self, generation: Generation) -> None:
         request_id = generation.request.request_id

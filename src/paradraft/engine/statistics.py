@@ -6,6 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from paradraft.core.events import GenerationStats
+from paradraft.core.records import Hindrance
+from paradraft.core.spread import SpreadMeter
+
+# Bounds of what is spread: seconds of a verb or step, tokens of a step.
+_SHORT = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 7.5e-3)
+SECONDS = (*_SHORT, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +24,7 @@ class Round:
     path: tuple[int, ...]  # accepted nodes
     num_kept: int  # tokens that went into the answer
     is_counted: bool  # a decoding round that no stop or limit cut short
+    is_refused: bool = False  # the walk ended at a place with drafts, none of which was right
 
     @property
     def num_levels(self) -> int:
@@ -27,6 +35,16 @@ class Round:
     def num_dropped(self) -> int:
         """Return the accepted nodes that came behind a stop or a limit."""
         return max(0, len(self.path) - self.num_kept)
+
+
+@dataclass(kw_only=True, slots=True)
+class Admissions:
+    """What became of choices on their way into rows, all together. Written by the rows alone."""
+
+    prompt_positions: int = 0  # of choices when they were first admitted
+    cached_positions: int = 0  # of these, found in the prefix cache
+    recomputed: int = 0  # accepted drafts that a preemption lost
+    preemptions: int = 0
 
 
 class Tally:
@@ -40,6 +58,7 @@ class Tally:
         # Histograms, so that a round costs four increments: the sums are formed by `snapshot`.
         self._drafted_levels: Counter[int] = Counter()
         self._accepted_levels: Counter[int] = Counter()
+        self._refused_levels: Counter[int] = Counter()
         self._drafted_masks: Counter[int] = Counter()
         self._accepted_masks: Counter[int] = Counter()
 
@@ -57,6 +76,8 @@ class Tally:
         counts["dropped"] += done.num_dropped
         self._drafted_levels[done.num_levels] += 1
         self._accepted_levels[len(done.path)] += 1
+        if done.is_refused:
+            self._refused_levels[len(done.path)] += 1
         # A loop, because Counter.update takes longer for a handful.
         for mask in done.node_sources:
             self._drafted_masks[mask] += 1
@@ -75,10 +96,12 @@ class Tally:
 
     def snapshot(self) -> GenerationStats:
         """Return the counts so far."""
+        deepest = 1 + max(self._refused_levels, default=-1)
         return GenerationStats(
             **self._counts,
             drafted_by_depth=_by_depth(self._drafted_levels),
             accepted_by_depth=_by_depth(self._accepted_levels),
+            refused_by_depth=tuple([self._refused_levels[depth] for depth in range(deepest)]),
             drafted_by_source=_by_source(self._drafted_masks),
             accepted_by_source=_by_source(self._accepted_masks),
             cached_prompt_tokens=self._cached_prompt_tokens or 0,
@@ -95,12 +118,31 @@ class Totals:
     failed: int = 0
     cache_reuse_ratio: float = 0.0  # of the last step: positions read from shared pages over all positions read
     tally: Tally = field(default_factory=Tally)  # all rows together
-    seconds: dict[str, float] = field(default_factory=dict)  # by verb
+    times: dict[str, SpreadMeter] = field(default_factory=dict)  # seconds of a step, by verb
+    drafting: SpreadMeter = field(default_factory=lambda: SpreadMeter(SECONDS))  # proposing where a row may draft
+    step_tokens: SpreadMeter = field(default_factory=lambda: SpreadMeter(TOKENS))  # prompt tokens fed, and new ones
     passes: dict[int, list[float]] = field(default_factory=dict)  # tokens fed -> [passes, seconds]
+    gammas: Counter[int] = field(default_factory=Counter)  # depth planned for a decoding row
+    hindrances: Counter[Hindrance] = field(default_factory=Counter)  # of decoding rows without a draft
+    decode_seconds: float = 0.0  # of steps without prompts, once the price of a pass without drafts is known
+    plain_seconds: float = 0.0  # that the tokens of those steps would have taken in passes without drafts
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return the sum of the seconds by verb."""
+        return {verb: meter.total for verb, meter in self.times.items()}
 
     def add_seconds(self, verb: str, seconds: float) -> None:
         """Add to the time of a verb."""
-        self.seconds[verb] = self.seconds.get(verb, 0.0) + seconds
+        meter = self.times.get(verb)
+        if meter is None:
+            meter = self.times[verb] = SpreadMeter(SECONDS)
+        meter.add(seconds)
+
+    def add_decoding(self, *, tokens: int, rows: int, seconds: float, plain_pass: float) -> None:
+        """Count a step without prompts; plain_pass is what its rows' pass takes without drafts."""
+        self.decode_seconds += seconds
+        self.plain_seconds += plain_pass * tokens / rows
 
     def add_pass(self, num_tokens: int, seconds: float) -> None:
         """Count a pass over num_tokens tokens."""

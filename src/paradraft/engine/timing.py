@@ -27,9 +27,12 @@ class TimedDrafter:
         proposal = self._inner.propose(batch, plan)
         seconds = self._clock() - begun
         self._totals.add_seconds("propose", seconds)
+        depth = int(plan.depth.max(initial=0))
+        if depth:
+            self._totals.drafting.add(seconds)
         # Beside a prompt a drafter has more to read than drafts can be blamed for.
         if len(batch.tokens) == batch.num_rows:
-            self._costs.observe(int(plan.depth.max(initial=0)), seconds)
+            self._costs.observe(depth, seconds)
         return proposal
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:

@@ -82,6 +82,10 @@ class PageCache:
         self._pool.retain()
         return ratio
 
+    def positions_read(self) -> tuple[int, int]:
+        """Return the positions read since the start, those in pages taken over by prefix first and then all."""
+        return self._pool.meter.positions
+
     def counts(self) -> PageCounts:
         """Return how many pages are in each state."""
         pool = self._pool

@@ -36,6 +36,11 @@ class ReuseMeter:
         read = self._total_read + self._read
         return (self._total_shared + self._shared) / read if read else 0.0
 
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Return the positions read since the start, those in pages taken over first and then all."""
+        return self._total_shared + self._shared, self._total_read + self._read
+
     def read(self, shared: int, positions: int) -> None:
         """Note that a row reads this many positions in this step, `shared` of them in pages it took over."""
         self._shared += shared

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from paradraft.core.records import Hindrance
 from paradraft.scheduling.acceptance import Profile, RowRecord, cumulative
 from paradraft.scheduling.costs import NODE_COST, DraftCosts, PassCosts
 
@@ -22,6 +23,7 @@ class Length:
     depth: int
     nodes: int
     reason: str
+    hindrance: Hindrance | None = None  # without a draft: why; None where the room left allows none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +69,13 @@ class FixedLength:
         """Return gamma levels, or as many as the row may still use."""
         depth = min(self._gamma if gamma is None else gamma, cap)
         if depth == 0:
-            return Length(depth=0, nodes=0, reason="plain: nothing to draft for")
+            return Length(depth=0, nodes=0, reason="plain: nothing to draft for", hindrance=self._hindrance(gamma))
         return Length(depth=depth, nodes=max(self._nodes, depth), reason=f"fixed: gamma {depth}")
+
+    def _hindrance(self, gamma: int | None) -> Hindrance | None:
+        if gamma == 0:
+            return Hindrance.REQUEST
+        return Hindrance.OFF if gamma is None and self._gamma == 0 else None
 
     def prices(self, num_tokens: int) -> tuple[float, float]:  # noqa: ARG002 - the port's signature
         """Return the price of a node that was set: what is drafted does not depend on the clock."""
@@ -123,7 +130,8 @@ class AdaptiveLength:
             return Length(depth=depth, nodes=_num_nodes(widest, depth), reason=f"adaptive: acceptance {acceptance:.2f}")
         if state.is_due_for_probe() and self._could_pay(widest, others):
             return Length(depth=widest.depth, nodes=widest.nodes, reason="probe: drafting was off for this row")
-        return Length(depth=0, nodes=0, reason=f"plain: acceptance {acceptance:.2f} does not pay")
+        reason = f"plain: acceptance {acceptance:.2f} does not pay"
+        return Length(depth=0, nodes=0, reason=reason, hindrance=Hindrance.UNPROFITABLE)
 
     def observe(self, row: int, drafted: int, accepted: int, nodes: int = 0) -> None:  # noqa: ARG002 - port
         """Count the tested levels: the accepted ones, and the first refused one."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paradraft.core.arrays import ints
-from paradraft.core.records import Plan
+from paradraft.core.records import Hindrance, Plan
 from paradraft.scheduling.length import LengthPolicy, Others
 from paradraft.scheduling.ports import RowNeed, Rows
 
@@ -19,6 +19,7 @@ class _Share:
     num_nodes: int
     depth: int
     reason: str
+    hindrance: Hindrance | None = None
 
 
 class Scheduler:
@@ -64,7 +65,7 @@ class Scheduler:
         if not self._make_room(need, share, sheet):
             return False
         if share.num_nodes and not self._rows.reserve(need.row, need.committed + share.num_pending + share.num_nodes):
-            share = _Share(row=need.row, num_pending=share.num_pending, num_nodes=0, depth=0, reason="plain: no pages")
+            share = replace(share, num_nodes=0, depth=0, reason="plain: no pages", hindrance=Hindrance.PAGES)
         sheet.add(share)
         return True
 
@@ -79,8 +80,16 @@ class Scheduler:
         cap = max(0, min(need.remaining - 1, room))
         length = self._lengths.choose(need.row, need.gamma, cap, sheet.others(need.row))
         nodes = min(length.nodes, room)
+        hindrance = length.hindrance
+        if not nodes and hindrance is None:
+            hindrance = Hindrance.LIMIT if need.remaining <= 1 else Hindrance.LOAD
         return _Share(
-            row=need.row, num_pending=1, num_nodes=nodes, depth=min(length.depth, nodes), reason=length.reason
+            row=need.row,
+            num_pending=1,
+            num_nodes=nodes,
+            depth=min(length.depth, nodes),
+            reason=length.reason,
+            hindrance=hindrance,
         )
 
     def _make_room(self, need: RowNeed, share: _Share, sheet: _Sheet) -> bool:
@@ -136,7 +145,8 @@ class _Sheet:
             num_pending=ints([share.num_pending for share in self._shares]),
             num_nodes=ints([share.num_nodes for share in self._shares]),
             depth=ints([share.depth for share in self._shares]),
-            reasons=tuple(share.reason for share in self._shares),
+            reasons=tuple([share.reason for share in self._shares]),
+            hindrances=tuple([share.hindrance for share in self._shares]),
             # A node pays in the tokens of all rows that share the pass, so its price counts once for each of them.
             node_cost=decoding * node_cost,
             draft_cost=decoding * draft_cost,

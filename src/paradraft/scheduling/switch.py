@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paradraft.core.records import Hindrance
 from paradraft.scheduling.costs import DraftCosts, PassCosts
 from paradraft.scheduling.length import ALONE, Length, LengthPolicy, Others
 
@@ -37,7 +38,8 @@ class BreakEven:
         if length.depth == 0:
             return length
         if ledger.rests():
-            return Length(depth=0, nodes=0, reason=f"plain: drafts lose {-ledger.balance:.1f} tokens")
+            reason = f"plain: drafts lose {-ledger.balance:.1f} tokens"
+            return Length(depth=0, nodes=0, reason=reason, hindrance=Hindrance.LOSING)
         ledger.asked = (length.depth, others)
         return length
 

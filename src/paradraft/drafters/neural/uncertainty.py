@@ -17,6 +17,7 @@ from paradraft.core.ports import Scores
 from paradraft.core.records import Batch, Plan, Proposal, Verdict
 from paradraft.drafters.coupling import coupling_of
 from paradraft.drafters.draft import Draft, price_of, proposal_of
+from paradraft.drafters.faults import FaultsOfParts, walled_of
 from paradraft.drafters.growth import Budget
 from paradraft.drafters.guesses import Guesses, GuessingDrafter, State
 from paradraft.drafters.neural.selector import Selector, features_of, surprise
@@ -50,7 +51,7 @@ class _Row:
     trust: Trust = field(default_factory=Trust)
 
 
-class UncertaintyDrafter:
+class UncertaintyDrafter(FaultsOfParts):
     """Grows the guesses of another drafter into paths that branch where its selector is unsure."""
 
     def __init__(
@@ -65,6 +66,7 @@ class UncertaintyDrafter:
         layers = tuple(sorted({*inner.needs.entropy_layers, selector.layer}))
         self.needs = replace(inner.needs, entropy_layers=layers, weighs_nodes=True, is_sampled=False)
         self.counts = UncertaintyCounts()
+        self.parts = walled_of(inner)
         self._inner = inner
         self._selector = selector
         self._is_coupled = is_coupled

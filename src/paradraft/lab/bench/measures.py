@@ -63,6 +63,7 @@ def add_stats(parts: Iterable[GenerationStats]) -> GenerationStats:
         recomputed=total("recomputed"),
         drafted_by_depth=columns("drafted_by_depth"),
         accepted_by_depth=columns("accepted_by_depth"),
+        refused_by_depth=columns("refused_by_depth"),
         drafted_by_source=columns("drafted_by_source"),
         accepted_by_source=columns("accepted_by_source"),
         cached_prompt_tokens=total("cached_prompt_tokens"),
