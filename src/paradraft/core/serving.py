@@ -129,3 +129,13 @@ class Observer(Protocol):
     def refused(self, status: int, reason: str) -> None:
         """Note a request that was answered with an error before it was queued."""
         ...
+
+
+class Metrics(Observer, Protocol):
+    """An observer that tells what it saw. Any thread may render while another one tells."""
+
+    content_type: str
+
+    def render(self, snapshot: EngineSnapshot, health: Health) -> bytes:
+        """Return all figures as a page for those who scrape them."""
+        ...

@@ -32,10 +32,10 @@ class SpreadMeter:
         self._counts = [0] * (len(self._bounds) + 1)
         self.total = 0.0
 
-    def add(self, value: float) -> None:
-        """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a value that came so many times."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
 
     def read(self) -> Spread:
         """Return the counts so far."""

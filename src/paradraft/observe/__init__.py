@@ -1,0 +1,1 @@
+"""Figures of a running server in Prometheus' format. Knows only core."""
