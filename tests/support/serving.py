@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import httpx2 as httpx
 import uvicorn
 
-from paradraft.core.serving import Observer, ServedModel
+from paradraft.core.serving import Figures, Observer, ServedModel
 from paradraft.engine.engine import Engine
 from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
 from paradraft.server.exchange import Context
 from paradraft.server.guards.keys import Keys
 from paradraft.server.options import ServerOptions
-from paradraft.server.quiet import QuietObserver
 from support.byte_tokenizer import EOS, ByteTokenizer
 from support.engines import build_engine
+from support.quiet_observer import QuietObserver
 from support.stub_target import hashed_law
 
 BYTES = 259  # ids of the byte tokenizer
@@ -66,13 +66,16 @@ def served(
     options: ServerOptions | None = None,
     keys: Sequence[str] = (),
     observer: Observer | None = None,
+    figures: Figures | None = None,
 ) -> Iterator[Served]:
     """Run a server in front of an engine, the stub unless another is given, and stop it in the end."""
     engine = engine or stub_engine()
     tokenizer = ByteTokenizer(engine.limits.vocab_size)
     service = InlineService(engine, model=described(engine), tokenizer=tokenizer)
     context = build_context(service, observer or QuietObserver(), options or ServerOptions())
-    config = uvicorn.Config(build_app(context, Keys(keys)), port=0, log_config=None, access_log=False, ws="none")
+    config = uvicorn.Config(
+        build_app(context, Keys(keys), figures), port=0, log_config=None, access_log=False, ws="none"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()

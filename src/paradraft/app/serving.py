@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from paradraft.app.llm import LLM
 from paradraft.core.sampling import SamplingParams
 from paradraft.core.serving import ServedModel, Service
+from paradraft.observe.metrics import ServingMetrics
 from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
 from paradraft.server.exchange import Context
 from paradraft.server.guards.keys import Keys
 from paradraft.server.options import ServerOptions
-from paradraft.server.quiet import QuietObserver
 
 _WARM_TOKENS = 24  # of an answer; enough for every kind of step to have run
 
@@ -56,5 +56,6 @@ def warm_up(llm: LLM) -> None:
 
 def compose(service: Service, options: ServerOptions, keys: Keys) -> tuple[FastAPI, Context]:
     """Return the application and what its routes work with."""
-    context = build_context(service, QuietObserver(), options)
-    return build_app(context, keys), context
+    metrics = ServingMetrics(service.model)
+    context = build_context(service, metrics, options)
+    return build_app(context, keys, metrics), context

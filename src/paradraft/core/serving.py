@@ -139,3 +139,13 @@ class Metrics(Observer, Protocol):
     def render(self, snapshot: EngineSnapshot, health: Health) -> bytes:
         """Return all figures as a page for those who scrape them."""
         ...
+
+
+class Figures(Observer, Protocol):
+    """An observer whose figures can be read."""
+
+    content_type: str
+
+    def render(self, snapshot: EngineSnapshot, health: Health) -> bytes:
+        """Return the figures as a page, with what the engine says of itself; any thread may ask."""
+        ...

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from paradraft.core.serving import Observer, Service
+from paradraft.core.serving import Figures, Observer, Service
 from paradraft.core.version import __version__
 from paradraft.server.admission import Admission
 from paradraft.server.errors import add_error_handlers
@@ -19,6 +19,7 @@ from paradraft.server.guards.keys import KeyGuard, Keys
 from paradraft.server.options import ServerOptions
 from paradraft.server.routes.completions import completions
 from paradraft.server.routes.health import health
+from paradraft.server.routes.metrics import metrics
 from paradraft.server.routes.models import models
 from paradraft.server.switchboard import Switchboard
 
@@ -35,8 +36,11 @@ def build_context(service: Service, observer: Observer, options: ServerOptions) 
     )
 
 
-def build_app(context: Context, keys: Keys) -> FastAPI:
-    """Return the application. Its start-up starts the engine, and only then takes requests."""
+def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> FastAPI:
+    """Return the application. Its start-up starts the engine, and only then takes requests.
+
+    figures: what /metrics tells; None: no such route.
+    """
     options = context.options
 
     @asynccontextmanager
@@ -53,9 +57,11 @@ def build_app(context: Context, keys: Keys) -> FastAPI:
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    add_error_handlers(app)
+    add_error_handlers(app, context.observer)
     for router in (completions(context), models(context), health(context)):
         app.include_router(router)
+    if figures is not None:
+        app.include_router(metrics(context, figures))
     # The last one added is the first that a request meets.
     app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes)
     app.add_middleware(KeyGuard, keys=keys)

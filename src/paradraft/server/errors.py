@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from paradraft.core.errors import ParadraftError
+from paradraft.core.serving import Observer
 
 _TYPES = {
     401: "authentication_error",
@@ -64,29 +65,30 @@ def error_response(error: ApiError) -> Response:
     return Response(body, status_code=error.status, media_type="application/json", headers=headers)
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Give every error of the application OpenAI's shape."""
+def add_error_handlers(app: FastAPI, observer: Observer) -> None:
+    """Give every error of the application OpenAI's shape, and let the observer count it."""
 
     @app.exception_handler(ApiError)
     async def tell(_: Request, error: ApiError) -> Response:
+        observer.refused(error.status, error.code or _code_of(error.status))
         return error_response(error)
 
     @app.exception_handler(ParadraftError)
-    async def tell_refusal(_: Request, error: ParadraftError) -> Response:
-        return error_response(refused(error))
+    async def tell_refusal(request: Request, error: ParadraftError) -> Response:
+        return await tell(request, refused(error))
 
     @app.exception_handler(RequestValidationError)
-    async def tell_invalid(_: Request, error: RequestValidationError) -> Response:
-        return error_response(_invalid(error))
+    async def tell_invalid(request: Request, error: RequestValidationError) -> Response:
+        return await tell(request, _invalid(error))
 
     @app.exception_handler(HTTPException)
-    async def tell_http(_: Request, error: HTTPException) -> Response:
-        return error_response(ApiError(error.status_code, str(error.detail), code=_code_of(error.status_code)))
+    async def tell_http(request: Request, error: HTTPException) -> Response:
+        return await tell(request, ApiError(error.status_code, str(error.detail), code=_code_of(error.status_code)))
 
     @app.exception_handler(Exception)
-    async def tell_nothing(_: Request, error: Exception) -> Response:
+    async def tell_nothing(request: Request, error: Exception) -> Response:
         del error  # it is logged by the server; a client learns nothing about the inside
-        return error_response(ApiError(500, "The server made a mistake; it is in its log.", code="internal_error"))
+        return await tell(request, ApiError(500, "The server made a mistake; it is in its log.", code="internal_error"))
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
