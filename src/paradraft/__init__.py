@@ -8,9 +8,10 @@ from paradraft.core.version import __version__
 
 if TYPE_CHECKING:
     from paradraft.app.llm import LLM
+    from paradraft.core.grammar import Grammar
     from paradraft.core.sampling import SamplingParams
 
-__all__ = ["LLM", "SamplingParams", "__version__"]
+__all__ = ["LLM", "Grammar", "SamplingParams", "__version__"]
 
 
 def __getattr__(name: str) -> object:
@@ -19,6 +20,10 @@ def __getattr__(name: str) -> object:
         from paradraft.app.llm import LLM
 
         return LLM
+    if name == "Grammar":
+        from paradraft.core.grammar import Grammar
+
+        return Grammar
     if name == "SamplingParams":
         from paradraft.core.sampling import SamplingParams
 

@@ -7,7 +7,7 @@ from support.source_tree import Module, modules
 # From the ground up. A room may import rooms on lower floors, and none beside it on its own.
 FLOORS = (
     {"core"},
-    {"kv", "verify", "scheduling", "hub", "native", "server", "observe"},
+    {"kv", "verify", "scheduling", "structured", "hub", "native", "server", "observe"},
     {"models", "engine"},
     {"nets", "runtime"},
     {"drafters"},
@@ -22,6 +22,7 @@ NETS_FLOOR_OF = {part: number for number, parts in enumerate(NETS) for part in p
 # The top of the package hands out public names, the large ones on first use.
 TOP = {
     "paradraft.app.llm.LLM",
+    "paradraft.core.grammar.Grammar",
     "paradraft.core.sampling.SamplingParams",
     "paradraft.core.version.__version__",
 }

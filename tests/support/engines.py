@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 from paradraft.core.events import TokenEvent
+from paradraft.core.grammar import Grammars
 from paradraft.core.ports import Clock, Drafter
 from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
@@ -43,6 +44,7 @@ def build_engine(
     eos_ids: tuple[int, ...] = (),
     target: StubTarget | None = None,
     clock: Clock | None = None,
+    grammars: Grammars | None = None,
     **options: object,
 ) -> Engine:
     """Return an engine on a stub target; options are EngineOptions fields."""
@@ -51,11 +53,12 @@ def build_engine(
     return Engine(
         target=target or StubTarget(law, vocab_size=vocab_size, num_pages=num_pages, page_size=page_size),
         drafter=drafter or FakeDrafter(),
-        acceptor=RuleAcceptor(make_rule(rule)),
+        acceptor=RuleAcceptor(make_rule(rule), grammars=grammars),
         tokenizer=ByteTokenizer(vocab_size, eos_ids=eos_ids),
         pages=PageCache(num_pages=num_pages, page_size=page_size),
         options=replace(plain, **options),
         clock=clock or FakeClock(),
+        grammars=grammars,
     )
 
 

@@ -23,8 +23,10 @@ from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.threads import limit_torch
 from paradraft.native.chooser import find_chooser
 from paradraft.scheduling.calibration import Calibration, read_calibration
+from paradraft.structured.compiler import GrammarCompiler
+from paradraft.structured.rows import RowGrammars
 from paradraft.verify.acceptor import RuleAcceptor
-from paradraft.verify.rules import make_rule
+from paradraft.verify.rules import Rule, make_rule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +72,7 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         limit_torch(config.threads)
         return_freed_memory()
         return Assembly(
-            engine=_wire(config, model, drafting, RuleAcceptor(rule, chooser=find_chooser())),
+            engine=_wire(config, model, drafting, rule),
             model=model,
             summary=" ".join([_summary(model.target.limits, drafting, config, is_exact=rule.is_exact), *notes]),
             is_exact=rule.is_exact,
@@ -78,14 +80,15 @@ def assemble(config: Config, custom: Drafter | None = None) -> Assembly:
         )
 
 
-def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: RuleAcceptor) -> Engine:
+def _wire(config: Config, model: LoadedModel, drafting: Drafting, rule: Rule) -> Engine:
     limits = model.target.limits
+    grammars = RowGrammars(GrammarCompiler(model.tokenizer, vocab_size=limits.vocab_size))
     path = config.draft_calibration
     calibration = Calibration() if path is None else read_calibration(Path(path))
     return Engine(
         target=model.target,
         drafter=GuardedDrafter(drafting.drafter, vocab_size=limits.vocab_size),
-        acceptor=acceptor,
+        acceptor=RuleAcceptor(rule, chooser=find_chooser(), grammars=grammars),
         tokenizer=model.tokenizer,
         pages=PageCache(num_pages=limits.num_pages, page_size=limits.page_size),
         options=EngineOptions(
@@ -101,6 +104,7 @@ def _wire(config: Config, model: LoadedModel, drafting: Drafting, acceptor: Rule
             reuses_prefixes=config.prefix_caching,
         ),
         clock=time.perf_counter,
+        grammars=grammars,
     )
 
 

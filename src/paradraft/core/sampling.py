@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from paradraft.core.errors import ConfigError
+from paradraft.core.grammar import Grammar
 
 MAX_LOGPROBS = 100
 MAX_CHOICES = 128
@@ -22,7 +23,8 @@ class SamplingParams:
     temperature 0 is greedy decoding. top_k 0 means no limit, top_p 1 and min_p 0 mean no cut. gamma is
     the most draft tokens per step on one path (None: the engine's own choice); speculate=False decodes
     plainly. seed None draws one, and the result reports it. logprobs is the number of alternatives to
-    report beside each chosen token (None: no logprobs at all), likewise prompt_logprobs.
+    report beside each chosen token (None: no logprobs at all), likewise prompt_logprobs. grammar is what the
+    answer has to look like (None: anything); where it is complete and nothing else may follow, the answer ends.
 
     Raises ConfigError naming the field, the value, the allowed range and the remedy.
     """
@@ -46,11 +48,13 @@ class SamplingParams:
     prompt_logprobs: int | None = None
     gamma: int | None = None
     speculate: bool = True
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         """Check every field and freeze the ones that could be edited from outside."""
         _check_numbers(self)
         _check_collections(self)
+        _check_grammar(self)
         if self.min_tokens > self.max_tokens:
             raise _refusal("min_tokens", self.min_tokens, f"at most max_tokens, which is {self.max_tokens}")
 
@@ -113,6 +117,13 @@ def _check_numbers(params: SamplingParams) -> None:
     for name in ("ignore_eos", "speculate"):
         if not isinstance(getattr(params, name), bool):
             raise _refusal(name, getattr(params, name), "True or False")
+
+
+def _check_grammar(params: SamplingParams) -> None:
+    if params.grammar is not None and not isinstance(params.grammar, Grammar):
+        raise _refusal("grammar", params.grammar, "None or a Grammar, such as Grammar.json_schema({...})")
+    if params.grammar is not None and params.ignore_eos:
+        raise _refusal("ignore_eos", True, "False beside a grammar, whose answers end with end-of-sequence")
 
 
 def _is_list(value: object) -> bool:

@@ -8,6 +8,7 @@ from paradraft.core.arrays import ints
 from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
 from paradraft.core.events import TokenEvent
 from paradraft.core.faults import Walled
+from paradraft.core.grammar import Grammars
 from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.core.requests import Request
@@ -25,6 +26,7 @@ from paradraft.kv.pages import PageCache
 from paradraft.scheduling.calibration import Calibration, OnlineCalibration
 from paradraft.scheduling.costs import DraftCosts, PassCosts
 from paradraft.scheduling.length import AdaptiveLength, FixedLength, LengthPolicy, PricedLength
+from paradraft.scheduling.pruning import PrunedDrafter
 from paradraft.scheduling.scheduler import Scheduler
 from paradraft.scheduling.switch import BreakEven
 from paradraft.scheduling.verification import ScheduledDrafter, VerificationBudget
@@ -64,6 +66,7 @@ class Engine:
         pages: PageCache,
         options: EngineOptions,
         clock: Clock,
+        grammars: Grammars | None = None,
     ) -> None:
         _check_room(options, pages)
         self.options = options
@@ -71,6 +74,8 @@ class Engine:
         self.totals = Totals()
         self.drafter = drafter
         self.pages = pages
+        self._grammars = grammars
+        self.pruned = None if grammars is None else PrunedDrafter(drafter, grammars)
         self._tokenizer = tokenizer
         self._clock = clock
         self._costs = PassCosts()
@@ -99,7 +104,11 @@ class Engine:
         return len(self._rows) > 0 or len(self._late) > 0
 
     def check(self, request: Request) -> None:
-        """Raise RequestRefused if the request can never be served."""
+        """Raise RequestRefused if the request can never be served. May be called from any thread.
+
+        A grammar that is new is compiled here, which can take up to a second: called beforehand in a thread of its own,
+        it leaves steps alone, and `add` finds the grammar ready.
+        """
         check_request(request, self.limits, self.options.longest)
         sampling = sampling_of(request, 0, self._tokenizer.eos_ids)
         self._step.acceptor.check(sampling, self.limits.vocab_size)
@@ -174,6 +183,7 @@ class Engine:
     def _measured(self, drafter: Drafter) -> Drafter:
         """Return the drafter timed and counted, its proposals cut to what is worth verifying where lengths adapt."""
         wall = drafter if isinstance(drafter, Walled) else None
+        drafter = self.pruned or drafter
         if self.options.is_adaptive and self.options.schedules_verification:
             drafter = ScheduledDrafter(drafter, self.verification)
         timed = TimedDrafter(drafter, clock=self._clock, totals=self.totals, costs=self._draft_costs)
@@ -208,6 +218,8 @@ class Engine:
 
     def _forget(self, row: int) -> None:
         self._step.drafter.forget(ints([row]))
+        if self._grammars is not None:
+            self._grammars.forget(ints([row]))
         self._step.scheduler.forget(row)
 
     def _fail_running(self, error: str) -> list[TokenEvent]:

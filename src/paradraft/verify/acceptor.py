@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paradraft.core.arrays import FloatArray, IntArray, ints, starts_of
+from paradraft.core.arrays import BoolArray, FloatArray, IntArray, ints, starts_of
 from paradraft.core.errors import ProtocolError, RequestRefused
+from paradraft.core.grammar import Grammar, Grammars, Matcher
 from paradraft.core.ports import Chooser, Noise, Scores
 from paradraft.core.records import Batch, Origin, Proposal, RowSampling, Verdict
 from paradraft.verify.coupled import draw
@@ -36,17 +37,23 @@ class RuleAcceptor:
     """
 
     def __init__(
-        self, rule: Rule, noise: Callable[[int, int], Noise] = GumbelNoise, chooser: Chooser | None = None
+        self,
+        rule: Rule,
+        noise: Callable[[int, int], Noise] = GumbelNoise,
+        chooser: Chooser | None = None,
+        grammars: Grammars | None = None,
     ) -> None:
         """Decide by this rule, with noise(seed, choice) for each row.
 
         A chooser, if there is one, makes the choices of the coupled rule where it can; it must know this noise.
+        grammars enforces the grammars of requests; without it such requests are refused.
         """
         self.name = rule.name
         self.is_exact = rule.is_exact
         self._rule = rule
         self._noise = noise
         self._chooser = chooser if rule.is_coupled else None
+        self._grammars = grammars
 
     def check(self, sampling: RowSampling, vocab_size: int) -> None:
         """Raise RequestRefused for a request that this rule or vocabulary cannot serve; to be called at admission."""
@@ -56,6 +63,8 @@ class RuleAcceptor:
                 remedy="Set temperature to 0, or start with the rule 'coupled'.",
             )
         check_sampling(sampling, vocab_size)
+        if sampling.params.grammar is not None:
+            self._check_grammar(sampling.params.grammar)
 
     def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
         """Return the accepted path and the next token of every scored row; see core.ports.Acceptor.
@@ -83,7 +92,8 @@ class RuleAcceptor:
         if _is_plainly_greedy(sampling):
             walk = _walk_greedily(tree, scores, best, root)
         else:
-            walk = self._walk_sampled(tree, _RowLaws(scores, root, sampling, known, tree), sampling)
+            matcher = self._matcher(int(batch.rows[index]), sampling)
+            walk = self._walk_sampled(tree, _RowLaws(scores, root, sampling, known, tree, matcher), sampling)
         tokens = [tree.tokens[node] for node in walk.path]
         origins = [int(Origin.DRAFTED)] * len(tokens)
         return _Outcome(path=walk.path, tokens=(*tokens, walk.token), origins=(*origins, _origin(tree, walk)))
@@ -99,25 +109,50 @@ class RuleAcceptor:
 
         return tree.follow(choose)
 
+    def _matcher(self, row: int, sampling: RowSampling) -> Matcher | None:
+        grammar = sampling.params.grammar
+        return None if grammar is None or self._grammars is None else self._grammars.matcher(row, grammar)
+
+    def _check_grammar(self, grammar: Grammar) -> None:
+        if self._grammars is None:
+            raise RequestRefused(
+                f"This engine enforces no grammars, and the request has one ({grammar.title}).",
+                remedy="Put it together with one (core.grammar.Grammars), or leave grammar out.",
+            )
+        self._grammars.compile(grammar)
+
 
 class _RowLaws:
     """The target's laws after the nodes of one row, each computed once and only when asked for."""
 
-    def __init__(self, scores: Scores, root: int, sampling: RowSampling, known: IntArray, tree: RowTree) -> None:
+    def __init__(
+        self,
+        scores: Scores,
+        root: int,
+        sampling: RowSampling,
+        known: IntArray,
+        tree: RowTree,
+        matcher: Matcher | None,
+    ) -> None:
         self._scores = scores
         self._root = root
         self._sampling = sampling
         self._known = known
         self._tree = tree
+        self._matcher = matcher
         self._laws: dict[int, Law] = {}
 
     def at(self, node: int) -> Law:
         if node not in self._laws:
-            self._laws[node] = law_of(self.logits(node), self._sampling, self._history(node))
+            history = self._history(node)
+            self._laws[node] = law_of(self.logits(node), self._sampling, history, self._allowed(history))
         return self._laws[node]
 
     def logits(self, node: int) -> FloatArray:
         return self._scores.row(self._root + 1 + node)
+
+    def _allowed(self, history: IntArray) -> BoolArray | None:
+        return None if self._matcher is None else self._matcher.allowed(history[self._sampling.prompt_len :])
 
     def _history(self, node: int) -> IntArray:
         if node == ROOT or not reads_history(self._sampling.params):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paradraft.core.arrays import DoubleArray, FloatArray, IntArray, ints
+from paradraft.core.arrays import BoolArray, DoubleArray, FloatArray, IntArray, ints
 from paradraft.core.errors import ProtocolError
 from paradraft.core.records import RowSampling
 from paradraft.core.sampling import SamplingParams
@@ -51,14 +51,15 @@ class Law:
         return float(self.probabilities[index])
 
 
-def law_of(logits: FloatArray, sampling: RowSampling, history: IntArray) -> Law:
+def law_of(logits: FloatArray, sampling: RowSampling, history: IntArray, allowed: BoolArray | None = None) -> Law:
     """Return the law of the next token from fp32 logits [V], in this fixed order.
 
-    Penalties, logit_bias and min_tokens (history: prompt and every token before this one); temperature; top-k;
-    min-p; top-p. Tokens rank by (-logit, id), so ties go to the lowest id. Temperature 0 is a point at the best.
-    Raises ProtocolError for logits that are not finite and when min_tokens leaves no token (see check_sampling).
+    Penalties, logit_bias, min_tokens (history: prompt and every token before this one) and grammar (allowed [V]: what
+    it lets follow, None for everything); temperature; top-k; min-p; top-p. Tokens rank by (-logit, id), so ties go to
+    the lowest id. Temperature 0 is a point at the best. Raises ProtocolError for logits that are not finite and when
+    min_tokens leaves no token (see check_sampling).
     """
-    values = adjust(logits, sampling, history)
+    values = adjust(logits, sampling, history, allowed)
     ranking = Ranking(values)
     if not (np.isfinite(logits.min()) and np.isfinite(ranking.peak if values is logits else logits.max())):
         raise ProtocolError("The target's logits hold NaN or infinity.", remedy="Check its weights and dtype.")

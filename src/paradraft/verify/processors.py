@@ -1,4 +1,4 @@
-"""What changes logits before temperature: penalties, then logit_bias, then min_tokens."""
+"""What changes logits before temperature: penalties, then logit_bias, then min_tokens and the grammar."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_sampling(sampling: RowSampling, vocab_size: int) -> None:
 
 def reads_history(params: SamplingParams) -> bool:
     """Whether the adjusted logits depend on the tokens before."""
-    return params.has_penalties or params.min_tokens > 0
+    return params.has_penalties or params.min_tokens > 0 or params.grammar is not None
 
 
 def adjusts(params: SamplingParams) -> bool:
@@ -35,14 +35,17 @@ def adjusts(params: SamplingParams) -> bool:
     return bool(params.logit_bias) or reads_history(params)
 
 
-def adjust(logits: FloatArray, sampling: RowSampling, history: IntArray) -> FloatArray:
-    """Return the logits [V] after penalties, logit_bias and min_tokens; the same array if none applies.
+def adjust(
+    logits: FloatArray, sampling: RowSampling, history: IntArray, allowed: BoolArray | None = None
+) -> FloatArray:
+    """Return the logits [V] after penalties, logit_bias, min_tokens and grammar; the same array if none applies.
 
-    history holds the prompt and all tokens generated before this position. Masked ids get -inf.
+    history holds the prompt and all tokens generated before this position; allowed [V] is what the row's grammar lets
+    follow (None: everything). Masked ids get -inf.
     """
     params = sampling.params
     must_go_on = len(history) - sampling.prompt_len < params.min_tokens and bool(sampling.stop_ids)
-    if not (params.has_penalties or params.logit_bias or must_go_on):
+    if not (params.has_penalties or params.logit_bias or must_go_on or allowed is not None):
         return logits
     values = logits.copy()
     if params.repetition_penalty != 1.0:
@@ -52,7 +55,9 @@ def adjust(logits: FloatArray, sampling: RowSampling, history: IntArray) -> Floa
     if params.logit_bias:
         _add_bias(values, params)
     if must_go_on:
-        values[_stops(sampling, len(values))] = -np.inf
+        _forbid_stops(values, sampling, allowed)
+    if allowed is not None:
+        values[~allowed] = -np.inf
     return values
 
 
@@ -78,6 +83,13 @@ def _add_bias(values: FloatArray, params: SamplingParams) -> None:
             remedy="Refuse such a request when it is admitted (check_sampling).",
         )
     values[tokens] += np.fromiter(bias.values(), dtype=np.float32, count=len(bias))
+
+
+def _forbid_stops(values: FloatArray, sampling: RowSampling, allowed: BoolArray | None) -> None:
+    """Mask the stop ids, unless the grammar is complete and lets nothing else follow."""
+    stops = _stops(sampling, len(values))
+    if allowed is None or np.count_nonzero(allowed) > np.count_nonzero(allowed[stops]):
+        values[stops] = -np.inf
 
 
 def _stops(sampling: RowSampling, vocab_size: int) -> IntArray:
