@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paradraft.cli import options
+from paradraft.cli.constraints import read_grammar
 from paradraft.cli.settings import build_config, build_sampling, without_sampling
 from paradraft.core.errors import ConfigError
 from paradraft.core.sampling import SamplingParams
@@ -23,6 +24,9 @@ EXAMPLES = (
     'paradraft generate "Write a haiku." --temperature 0.8 --seed 7 --set top_p=0.9',
     'echo "Fix the spelling: teh cat" | paradraft generate --colour',
     'paradraft generate "Once upon a time" --raw --drafter none --json',
+    'paradraft generate "When was the moon landing?" --regex "\\d{4}-\\d{2}-\\d{2}"',
+    'paradraft generate "Invent a person." --json-schema person.json --temperature 0.7',
+    'paradraft generate "Write a sum." --grammar sum.lark',
 )
 
 
@@ -36,6 +40,9 @@ def generate(
     temperature: options.Temperature = 0.0,
     seed: options.Seed = None,
     max_tokens: options.MaxTokens = 256,
+    json_schema: options.JsonSchema = None,
+    regex: options.Regex = None,
+    grammar: options.GrammarFile = None,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Take the prompt as it stands, without chat template.")] = False,
     colour: Annotated[bool, typer.Option("--colour", "--color", help="Colour tokens by where they came from.")] = False,
@@ -52,7 +59,8 @@ def generate(
     chosen = build_config(
         config, without_sampling(settings), model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype
     )
-    params = build_sampling(settings, temperature=temperature, seed=seed, max_tokens=max_tokens)
+    shape = read_grammar(json_schema, regex, grammar)
+    params = build_sampling(settings, temperature=temperature, seed=seed, max_tokens=max_tokens, grammar=shape)
     text = _read_prompt(prompt)
     with open_llm(chosen) as llm:
         ids = llm.tokenizer.encode(text) if raw else llm.encode_chat(_messages(system, text))

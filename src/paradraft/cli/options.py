@@ -28,6 +28,13 @@ Dtype = Annotated[str | None, typer.Option(help="auto, fp32, bf16 or fp16.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the most probable token.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same text, with any drafter and gamma.")]
 MaxTokens = Annotated[int, typer.Option("--max-tokens", "-n", help="Longest answer.")]
+JsonSchema = Annotated[
+    Path | None, typer.Option("--json-schema", metavar="FILE", help="The answer is JSON that fits this schema.")
+]
+Regex = Annotated[str | None, typer.Option("--regex", help="The whole answer matches this regular expression.")]
+GrammarFile = Annotated[
+    Path | None, typer.Option("--grammar", metavar="FILE", help="The answer follows this grammar, in Lark or GBNF.")
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="TOML file of options; what is given on the command line wins.")
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from llguidance import LLMatcher
 
 from paradraft.core.arrays import BoolArray, IntArray, ints
-from paradraft.core.errors import ProtocolError
+from paradraft.core.errors import ProtocolError, RequestRefused
 from paradraft.structured.compiler import first_line, mask_of
 
 
@@ -43,9 +43,11 @@ class RowMatcher:
         stop = next((at for at, token in enumerate(path) if token in self._eos_ids), len(path))
         try:
             matcher = self._moved(output)
+            if matcher.is_stopped():  # it says that nothing follows, and means no text
+                return int(stop == 0 < len(path))
             count = matcher.validate_tokens(list(path[: stop + 1]))
             self._give_up_if_failed(matcher)
-        except ProtocolError:
+        except (ProtocolError, RequestRefused):
             return len(path)
         return count
 

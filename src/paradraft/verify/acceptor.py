@@ -69,8 +69,9 @@ class RuleAcceptor:
     def accept(self, batch: Batch, proposal: Proposal, scores: Scores) -> Verdict:
         """Return the accepted path and the next token of every scored row; see core.ports.Acceptor.
 
-        A row with logits that are not finite, or a tree that the rule cannot walk, is named in Verdict.failures; the
-        others do not notice. Raises ProtocolError if scores, batch and proposal do not fit together.
+        A row with logits that are not finite, a tree that the rule cannot walk or a grammar that cannot be followed is
+        named in Verdict.failures; the others do not notice. Raises ProtocolError if scores, batch and proposal do not
+        fit together.
         """
         _check_shapes(batch, proposal, scores)
         best = scores.argmax() if any(_is_plainly_greedy(sampling) for sampling in batch.sampling) else ints([])
@@ -82,7 +83,7 @@ class RuleAcceptor:
             return _Outcome()
         try:
             return self._walk(batch, proposal, scores, best, index)
-        except ProtocolError as error:
+        except (ProtocolError, RequestRefused) as error:
             return _Outcome(failure=str(error))
 
     def _walk(self, batch: Batch, proposal: Proposal, scores: Scores, best: IntArray, index: int) -> _Outcome:
