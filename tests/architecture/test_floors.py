@@ -83,3 +83,9 @@ def test_no_module_imports_itself_through_others():
     # A package and its files: importing a file runs the package's __init__, which is doc-only.
     for name in graph:
         visit(name, ())
+
+
+def test_one_room_knows_the_library_of_grammars():
+    assert {module.room for module in modules() if any(name.startswith("llguidance") for name in module.imports())} == {
+        "structured"
+    }

@@ -70,7 +70,7 @@ def reaches_models(module) -> bool:
     return module.room == "drafters" and any(name.startswith("paradraft.models") for name in module.imports())
 
 
-@pytest.mark.parametrize("room", ["core", "kv", "verify", "scheduling", "engine", "hub", "observe", "cli"])
+@pytest.mark.parametrize("room", ["core", "kv", "verify", "scheduling", "structured", "engine", "hub", "observe", "cli"])
 def test_rooms_that_promise_to_run_without_torch_have_no_exception(room):
     names = [module.name for module in modules() if module.room == room]
     assert names
@@ -110,6 +110,19 @@ def test_answers_are_found_without_torch(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(",") == 7
+
+
+@needs_native
+def test_a_grammar_is_kept_to_without_torch(tmp_path):
+    folder = write_tiny_model(tmp_path / "model", "llama", 1)
+    done = run(
+        f"from paradraft import LLM, Grammar, SamplingParams; llm = LLM({str(folder)!r}, runner='native', threads=1); "
+        "params = SamplingParams(grammar=Grammar.regex('[ab]{6}')); "
+        "choice = llm.generate('one two', params)[0].choices[0]; assert 'torch' not in sys.modules; print(choice.text)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.strip()) <= set("ab")
+    assert len(done.stdout.strip()) == 6
 
 
 @needs_native

@@ -57,7 +57,7 @@ def adjust(
     if must_go_on:
         _forbid_stops(values, sampling, allowed)
     if allowed is not None:
-        values[~allowed] = -np.inf
+        np.copyto(values, -np.inf, where=~allowed)
     return values
 
 
