@@ -70,7 +70,9 @@ def reaches_models(module) -> bool:
     return module.room == "drafters" and any(name.startswith("paradraft.models") for name in module.imports())
 
 
-@pytest.mark.parametrize("room", ["core", "kv", "verify", "scheduling", "structured", "engine", "hub", "observe", "cli"])
+@pytest.mark.parametrize(
+    "room", ["core", "kv", "verify", "scheduling", "structured", "engine", "hub", "observe", "cli"]
+)
 def test_rooms_that_promise_to_run_without_torch_have_no_exception(room):
     names = [module.name for module in modules() if module.room == room]
     assert names

@@ -113,6 +113,8 @@ def test_a_damaged_model_is_named_with_reason_and_remedy(
         (["--set", "top_p=2"], "top_p=2"),
         (["--set", "logit_bias={999 = 1}"], "999"),
         (["--set", "stop_token_ids=[999]"], "0 to 258"),
+        (["--regex", "("], "unclosed group"),
+        (["--set", "grammar=json"], "Set grammar to None or a Grammar"),
         (["--set", "kv_tokens=2"], "Shorten the prompt, or raise"),
         (["--set", "max_model_len=100000"], "context of 512"),
         (["--set", "max_model_len=400", "--set", "kv_tokens=300"], "Set kv_tokens to at least 400"),

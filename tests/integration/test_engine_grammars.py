@@ -193,11 +193,13 @@ def test_forbidden_drafts_are_left_out_of_the_pass_and_counted() -> None:
     engine = engine_with(WrongDrafter(law, BYTES), gamma=4, nodes=4)
     stats = run(engine, request("a", PROMPT, params))["a", 0][-1].stats
     assert stats is not None
-    assert engine.num_pruned > 20
-    assert stats.drafted < engine.num_pruned / 4
+    assert engine.pruned is not None
+    assert engine.pruned.num_pruned > 20
+    assert stats.drafted < engine.pruned.num_pruned / 4
     free = engine_with(WrongDrafter(law, BYTES), gamma=4, nodes=4)
     run(free, request("a", PROMPT, replace(params, grammar=None)))
-    assert free.num_pruned == 0
+    assert free.pruned is not None
+    assert free.pruned.num_pruned == 0
 
 
 @pytest.mark.parametrize("token", [-1, BYTES, 2**31 - 1])

@@ -31,7 +31,7 @@ class RowMatcher:
 
     def allowed(self, output: IntArray) -> BoolArray:
         """Return which tokens may follow; see Matcher."""
-        if not self._eos_ids.isdisjoint(output.tolist()):
+        if any((output == token).any() for token in self._eos_ids):
             return self._ended
         matcher = self._moved(output)
         mask = mask_of(matcher, len(self._ended))
