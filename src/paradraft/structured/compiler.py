@@ -52,9 +52,10 @@ class GrammarCompiler:
         """Return the number of grammars that are kept."""
         return len(self._compiled)
 
-    def open(self, grammar: Grammar) -> LLMatcher:
+    def open(self, grammar: Grammar, *, is_tried: bool = False) -> LLMatcher:
         """Return a matcher at the beginning of the grammar, the caller's own.
 
+        is_tried: it was opened before, so that no trial is needed should it have left in the meantime.
         Raises RequestRefused for a grammar that is wrong, needs more than the limits, or matches nothing but the empty
         text. The library lets other threads run while it compiles.
         """
@@ -63,16 +64,16 @@ class GrammarCompiler:
             if found is not None:
                 self._compiled.move_to_end(grammar)
         if found is None:
-            found = self._compile(grammar)
+            found = self._compile(grammar, is_tried=is_tried)
             with self._keeping:
                 self._compiled[grammar] = found
                 while len(self._compiled) > self._capacity:
                     self._compiled.popitem(last=False)
         return found.deep_copy()
 
-    def _compile(self, grammar: Grammar) -> LLMatcher:
+    def _compile(self, grammar: Grammar, *, is_tried: bool) -> LLMatcher:
         vocabulary, lark = self._ready_vocabulary(), lark_of(grammar)
-        if not self._is_affordable(lark):
+        if not is_tried and not self._is_affordable(lark):
             raise RequestRefused(
                 f"The {grammar.title} takes more than {MAX_CPU_SECONDS} seconds to compile.",
                 remedy="Simplify it: fewer alternatives, patterns under one allOf, nested repetitions.",

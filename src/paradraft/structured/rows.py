@@ -37,7 +37,11 @@ class RowGrammars:
             compiler = self._compiler
             known = self._rows[row] = (
                 grammar,
-                RowMatcher(partial(compiler.open, grammar), eos_ids=compiler.eos_ids, vocab_size=compiler.vocab_size),
+                RowMatcher(
+                    partial(compiler.open, grammar, is_tried=True),
+                    eos_ids=compiler.eos_ids,
+                    vocab_size=compiler.vocab_size,
+                ),
             )
         return known[1]
 

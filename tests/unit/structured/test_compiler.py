@@ -13,6 +13,7 @@ from paradraft.core.arrays import ints
 from paradraft.core.errors import RequestRefused
 from paradraft.core.grammar import Grammar
 from paradraft.structured.compiler import GrammarCompiler
+from paradraft.structured.rows import RowGrammars
 from paradraft.structured.trial import is_affordable
 from support.byte_tokenizer import EOS, ByteTokenizer
 from support.grammars import BYTES, byte_compiler, byte_grammars
@@ -117,6 +118,16 @@ def test_a_grammar_is_compiled_once_and_the_oldest_leaves() -> None:
         small.open(Grammar.regex(name))
     assert [lark[8] for lark in tried] == ["a", "b", "c", "b"]
     assert len(small) == 2
+
+
+def test_a_row_that_comes_late_compiles_again_without_another_trial() -> None:
+    tried: list[str] = []
+    small = compiler(capacity=1, is_affordable=lambda lark: tried.append(lark) is None)
+    rows = RowGrammars(small)
+    for name in ("a", "b"):
+        rows.compile(Grammar.regex(name))
+    assert rows.matcher(0, Grammar.regex("a")).allowed(ints([]))[ord("a")]
+    assert len(tried) == 2
 
 
 def test_matchers_of_one_grammar_do_not_share_their_place() -> None:
