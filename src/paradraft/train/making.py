@@ -69,6 +69,8 @@ def open_fit(
     fit = Fit(task, examples, plan, folder=sources.folder)
     if not fit.resume(may_grow=may_grow) and sources.begin_from is not None:
         origin = open_origin(sources.begin_from, target).widened(config.num_key_heads)
+        if config.method == "dflash" and not config.markov_rank:
+            origin = origin.without_correction()
         origin.require_same(config, sources.begin_from)
         fit.begin_with(unfold_scale(origin.state, scale), scale, origin=json.dumps(origin.record))
     return fit

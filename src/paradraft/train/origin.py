@@ -19,6 +19,7 @@ from paradraft.train.run_folder import ORIGIN, read_checkpoint
 from paradraft.train.target import TargetTables
 
 _NO_WEIGHTS = frozenset({"max_positions"})  # says nothing about what the weights mean
+_CORRECTION = ("markov_head.", "confidence_head.")
 _KEY_HEADS = ("k_proj.weight", "v_proj.weight")
 
 
@@ -43,6 +44,14 @@ class Origin:
             for name, tensor in self.state.items()
         }
         return replace(self, config=replace(self.config, num_key_heads=num_key_heads), state=state)
+
+    def without_correction(self) -> Origin:
+        """Return the same block network without its heads for correction and confidence: a DFlash out of a DSpark."""
+        if self.config.method != "dspark":
+            return self
+        config = replace(self.config, method="dflash", markov_rank=0, has_confidence=False)
+        state = {name: tensor for name, tensor in self.state.items() if not name.startswith(_CORRECTION)}
+        return replace(self, config=config, state=state)
 
     def require_same(self, config: NetConfig, folder: Path) -> None:
         """Raise AlignmentError, by name and values, if a network of this configuration cannot begin with it."""

@@ -109,6 +109,16 @@ def test_more_key_heads_begin_as_copies_and_say_the_same(
     torch.testing.assert_close(said, again, rtol=1e-4, atol=1e-5)
 
 
+def test_a_dflash_begins_as_a_dspark_without_its_correction(
+    target: Path, shards: Path, slim: Path, tmp_path: Path
+) -> None:
+    corrected = opened(target, shards, tmp_path / "dspark", slim)
+    bare = opened(target, shards, tmp_path / "dflash", slim, replace(NET, method="dflash", markov_rank=0))
+    kept = {name: tensor for name, tensor in corrected.task.net.named_parameters() if "_head." not in name}
+    same(dict(bare.task.net.named_parameters()), kept)
+    assert kept.keys() < dict(corrected.task.net.named_parameters()).keys()
+
+
 def test_the_card_says_what_a_drafter_was_begun_from_also_after_a_stop(
     target: Path, shards: Path, slim: Path, tmp_path: Path
 ) -> None:
