@@ -25,7 +25,8 @@ TAPS_GB=${TAPS_GB:-40}
 PARTS=${PARTS:-2}                   # captures side by side, one thread each
 HELD_OUT=${HELD_OUT:-mt-bench,gsm8k-100}
 DTYPE=${DTYPE:-bf16}                # of capturing, fitting and measuring
-BEGIN_FROM=${BEGIN_FROM-$(dirname "$0")/../src/paradraft/shipped}  # has NAME-METHOD to begin with, or not; empty: afresh
+# Where NAME.table and NAME-METHOD to begin with may lie; empty: all afresh.
+BEGIN_FROM=${BEGIN_FROM-$(dirname "$0")/../src/paradraft/shipped}
 STEPS=${STEPS:-1750}
 SEQUENCES=${SEQUENCES:-6}           # per step
 ANCHORS=${ANCHORS:-96}              # per sequence
@@ -84,7 +85,9 @@ drafter() {  # method
 
 if [ ! -e "$OUT/$NAME.table" ]; then
     capture_all
-    "$PARADRAFT" train table "$shards" "$OUT/$NAME.table" --max-mb "$TABLE_MB"
+    older=()
+    if [ -n "$BEGIN_FROM" ] && [ -e "$BEGIN_FROM/$NAME.table" ]; then older=(--begin-from "$BEGIN_FROM/$NAME.table"); fi
+    "$PARADRAFT" train table "$shards" "$OUT/$NAME.table" --max-mb "$TABLE_MB" "${older[@]}"
 fi
 for method in $METHODS; do
     [ -e "$OUT/$NAME-$method" ] || drafter "$method"
