@@ -167,6 +167,12 @@ def test_faults_of_a_source_behind_a_wall_of_its_own_are_counted_at_the_top() ->
     assert snapshot.hindrances[Hindrance.NO_GUESS] > 3
 
 
+def test_nodes_that_were_not_worth_verifying_are_counted() -> None:
+    engine = build_engine()
+    engine.verification.num_dropped = 3
+    assert engine.snapshot().num_unverified == 3
+
+
 def test_every_verb_is_timed_in_every_step() -> None:
     snapshot, _ = several()
     assert snapshot.times.keys() == {"propose", "score", "accept", "observe", "step"}

@@ -131,16 +131,6 @@ class Observer(Protocol):
         ...
 
 
-class Metrics(Observer, Protocol):
-    """An observer that tells what it saw. Any thread may render while another one tells."""
-
-    content_type: str
-
-    def render(self, snapshot: EngineSnapshot, health: Health) -> bytes:
-        """Return all figures as a page for those who scrape them."""
-        ...
-
-
 class Figures(Observer, Protocol):
     """An observer whose figures can be read."""
 

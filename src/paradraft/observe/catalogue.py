@@ -91,7 +91,8 @@ _ROWS: tuple[tuple[str, Kind, str, str], ...] = (
     ("paradraft_class_acceptance_deviation", _G, "prompt_class", "ARSD of a class."),
     # Drafter.
     ("paradraft_drafter_latency_seconds", _H, "", "Drafting for a step in which a row might draft."),
-    ("paradraft_drafter_faults", _C, "kind", "Failures of the drafter and its sources."),
+    ("paradraft_drafter_faults", _C, "", "Failures of the drafter and its sources."),
+    ("paradraft_drafter_faults_by_kind", _C, "kind", "The same by kind; a kind appears with its first failure."),
     ("paradraft_drafter_pauses", _C, "", "Times the drafter or a source was left out after failures in a row."),
     ("paradraft_drafter_resting", _G, "", "Whether the drafter as a whole is left out now."),
     # Engine and cache.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from paradraft.core.records import FinishReason, Hindrance
 from paradraft.core.serving import EngineSnapshot, Health, ServedModel
 from paradraft.core.spread import Spread, SpreadMeter
 from paradraft.core.version import __version__
@@ -64,14 +65,15 @@ def add_drafts(page: Page, snapshot: EngineSnapshot, model: ServedModel, kinds: 
     }
     page.numbers("paradraft_spec_wasted_draft_tokens", wasted)
     page.spread("paradraft_spec_gamma", _gammas(snapshot.gammas))
-    page.numbers("paradraft_spec_disabled_steps", {str(why): times for why, times in snapshot.hindrances.items()})
+    page.numbers("paradraft_spec_disabled_steps", {str(why): snapshot.hindrances.get(why, 0) for why in Hindrance})
     page.number("paradraft_spec_decode_seconds", snapshot.decode_seconds)
     page.number("paradraft_spec_plain_decode_seconds", snapshot.plain_seconds)
     plain = snapshot.plain_pass_seconds
     page.number("paradraft_plain_pass_seconds", math.nan if plain is None else plain)
     if snapshot.drafting is not None:
         page.spread("paradraft_drafter_latency_seconds", snapshot.drafting)
-    page.numbers("paradraft_drafter_faults", kinds.sums(faults.by_kind))
+    page.number("paradraft_drafter_faults", sum(faults.by_kind.values()))
+    page.numbers("paradraft_drafter_faults_by_kind", kinds.sums(faults.by_kind))
     page.number("paradraft_drafter_pauses", faults.num_pauses)
     page.number("paradraft_drafter_resting", faults.is_resting)
 
@@ -104,7 +106,7 @@ def add_requests(page: Page, tallies: RequestTallies, now: float) -> None:
         "paradraft_spec_request_path_acceptance_rate": tallies.path_acceptance,
     }.items():
         page.spread(name, meter.read())
-    page.numbers("vllm:request_success", dict(tallies.ended))
+    page.numbers("vllm:request_success", {str(why): tallies.ended[why] for why in FinishReason})
     page.numbers("paradraft_requests_rejected", dict(tallies.refusals))
     page.number("paradraft_spec_acceptance_deviation", tallies.window.deviation(now))
     classes = tallies.classes.items()

@@ -182,7 +182,7 @@ def test_times_of_a_request_counted_by_hand() -> None:
     assert sums("vllm:request_params_max_tokens") == (1, 10)
     assert sums("vllm:request_prompt_tokens") == (2, 16)
     ended = {labels: value for (name, labels), value in samples.items() if name == "vllm:request_success_total"}
-    assert ended == {(("finished_reason", "stop"),): 1, (("finished_reason", "abort"),): 1}
+    assert ended == {(("finished_reason", why),): float(why in ("stop", "abort")) for why in FinishReason}
     assert samples["paradraft_class_accepted_tokens_total", (("prompt_class", "unnamed"),)] == 2
     assert samples["paradraft_class_refused_drafts_total", (("prompt_class", "unnamed"),)] == 1
 
@@ -215,9 +215,10 @@ def test_kinds_of_faults_and_refusals_are_bounded() -> None:
     faults = DrafterFaults(by_kind={f"Error{at}": 1 for at in range(100)}, num_pauses=3, is_resting=True)
     for _ in range(2):
         samples = read_page(watched.metrics.render(replace(watched.snapshot(), faults=faults), IDLE))
-    kinds = [value for (name, _), value in samples.items() if name == "paradraft_drafter_faults_total"]
+    kinds = [value for (name, _), value in samples.items() if name == "paradraft_drafter_faults_by_kind_total"]
     refusals = [value for (name, _), value in samples.items() if name == "paradraft_requests_rejected_total"]
     assert (len(kinds), sum(kinds)) == (17, 100)
+    assert samples["paradraft_drafter_faults_total", ()] == 100
     assert (len(refusals), sum(refusals)) == (33, 100)
     assert samples["paradraft_drafter_pauses_total", ()] == 3
     assert samples["paradraft_drafter_resting", ()] == 1
