@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # One test process per core, each with one thread of its own.
 WORKERS ?= 2
 
-.PHONY: help setup demo test check lint exactness bench drafters clean
+.PHONY: help setup demo test check lint exactness bench drafters monitoring clean
 
 help:
 	@echo "make setup      build .venv and bring the built-in model"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench      measure speculative against plain decoding, with a report in out/"
 	@echo "make drafters GSM8K=gsm8k_train.jsonl"
 	@echo "                train the drafters that ship, in out/drafters; goes on after a stop, sizes are variables"
+	@echo "make monitoring check dashboard and alerts with promtool and a real Prometheus, which have to be installed"
 	@echo "make clean      remove .venv and caches"
 
 setup: $(STAMP)
@@ -52,6 +53,11 @@ bench: setup
 
 drafters: setup
 	@PARADRAFT=$(BIN)/paradraft GSM8K=$(GSM8K) recipes/smollm2-135m.sh
+
+monitoring: $(STAMP)
+	$(BIN)/python deploy/grafana/build.py --check
+	$(BIN)/python deploy/check.py rules
+	$(BIN)/python deploy/check.py dashboard
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache
