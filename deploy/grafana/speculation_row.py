@@ -107,7 +107,7 @@ SPECULATION = (
     ),
     Panel(
         title="Draft tokens",
-        says="Accepted, and those that saved no pass: rejected, behind a stop, computed again, not worth verifying.",
+        says="Accepted, and those that saved no pass: rejected, behind a stop, computed again, not verified.",
         queries={
             "accepted": ACCEPTED,
             "{{reason}}": total("paradraft_spec_wasted_draft_tokens_total", by="reason"),
@@ -120,6 +120,7 @@ SPECULATION = (
             "dropped": "orange",
             "recomputed": "warn",
             "unverified": "faint",
+            "pruned": "other",
         },
     ),
     Panel(

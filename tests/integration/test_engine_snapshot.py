@@ -16,6 +16,7 @@ from paradraft.drafters.guard import GuardedDrafter
 from paradraft.drafters.merged import MergedDrafter
 from paradraft.engine.statistics import Totals
 from paradraft.lab.bench.measures import add_stats
+from paradraft.scheduling.pruning import PrunedDrafter
 from support.engines import GREEDY, LAW, VOCAB, build_engine, request, run
 from support.fake_drafters import FakeDrafter, OracleDrafter, RandomTreeDrafter, WrongDrafter
 from support.guessing import Said, broken, saying
@@ -167,10 +168,13 @@ def test_faults_of_a_source_behind_a_wall_of_its_own_are_counted_at_the_top() ->
     assert snapshot.hindrances[Hindrance.NO_GUESS] > 3
 
 
-def test_nodes_that_were_not_worth_verifying_are_counted() -> None:
+def test_nodes_that_were_drafted_and_not_verified_are_counted() -> None:
     engine = build_engine()
     engine.verification.num_dropped = 3
-    assert engine.snapshot().num_unverified == 3
+    assert (engine.snapshot().num_unverified, engine.snapshot().num_pruned) == (3, 0)
+    engine.pruned = PrunedDrafter(engine.drafter, None)
+    engine.pruned.num_pruned = 2
+    assert engine.snapshot().num_pruned == 2
 
 
 def test_every_verb_is_timed_in_every_step() -> None:

@@ -43,7 +43,7 @@ class Hindrance(StrEnum):
     PAGES = "pages"  # the cache has no room for a draft
     UNPROFITABLE = "unprofitable"  # at its acceptance and the measured costs no draft pays
     LOSING = "losing"  # its drafts cost more than they brought
-    NO_GUESS = "no_guess"  # the drafter had none, or none worth verifying
+    NO_GUESS = "no_guess"  # the drafter had none, or none that a grammar allows and that is worth verifying
     FAULT = "drafter_fault"  # the drafter failed
     RESTING = "drafter_resting"  # the drafter failed too often and is left out for a while
 

@@ -60,6 +60,7 @@ class EngineSnapshot:
     counts: GenerationStats = field(default_factory=GenerationStats)  # all rows together
     sources: tuple[str, ...] = ()  # of counts.drafted_by_source
     num_unverified: int = 0  # nodes that were drafted and not worth their part of the pass
+    num_pruned: int = 0  # nodes that were drafted and that a grammar forbids
     faults: DrafterFaults = field(default_factory=DrafterFaults)
     gammas: Mapping[int, int] = field(default_factory=dict)  # depth planned for a decoding row -> times
     hindrances: Mapping[Hindrance, int] = field(default_factory=dict)  # why a decoding row had no draft -> times

@@ -166,6 +166,7 @@ class Engine:
             plain_pass_seconds=self._costs.seconds(1),
             drafter=self.drafter,
             num_unverified=self.verification.num_dropped,
+            num_pruned=0 if self.pruned is None else self.pruned.num_pruned,
         )
 
     def _build_scheduler(self) -> Scheduler:

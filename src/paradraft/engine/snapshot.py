@@ -20,6 +20,7 @@ def take_snapshot(
     plain_pass_seconds: float | None,
     drafter: Drafter,
     num_unverified: int,
+    num_pruned: int,
 ) -> EngineSnapshot:
     """Return copies of all counts; nothing in it changes with the next step."""
     admissions, held = rows.admissions, pages.counts()
@@ -54,6 +55,7 @@ def take_snapshot(
         counts=counts,
         sources=drafter.needs.sources,
         num_unverified=num_unverified,
+        num_pruned=num_pruned,
         faults=drafter.faults() if isinstance(drafter, Walled) else DrafterFaults(),
         gammas=dict(totals.gammas),
         hindrances=dict(totals.hindrances),

@@ -62,6 +62,7 @@ def add_drafts(page: Page, snapshot: EngineSnapshot, model: ServedModel, kinds: 
         "dropped": counts.dropped,
         "recomputed": counts.recomputed,
         "unverified": snapshot.num_unverified,
+        "pruned": snapshot.num_pruned,
     }
     page.numbers("paradraft_spec_wasted_draft_tokens", wasted)
     page.spread("paradraft_spec_gamma", _gammas(snapshot.gammas))
