@@ -10,6 +10,9 @@ BOS, EOS, SPECIAL = 256, 257, 258
 class ByteTokenizer:
     """Implements the Tokenizer port over 259 ids; larger vocabularies leave the rest unused."""
 
+    chat_template: str | None = None
+    template_knows_tools = False
+
     def __init__(self, vocab_size: int = 259, eos_ids: tuple[int, ...] = (EOS,)) -> None:
         self.vocab_size = vocab_size
         self.eos_ids = eos_ids
@@ -32,6 +35,6 @@ class ByteTokenizer:
     def spelling(self, token: int) -> str | None:
         return f"<{token:#04x}>" if token < 259 else None
 
-    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
+    def render_chat(self, messages, *, tools=None, add_generation_prompt: bool = True) -> str:
         lines = [f"{message['role']}: {message['content']}\n" for message in messages]
         return "".join(lines) + ("assistant: " if add_generation_prompt else "")

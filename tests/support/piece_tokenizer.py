@@ -60,7 +60,7 @@ class PieceTokenizer:
             return None
         return self._control[token] if self.is_special(token) else repr(self.token_bytes(token))
 
-    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
+    def render_chat(self, messages, *, tools=None, add_generation_prompt: bool = True) -> str:
         return "".join(message["content"] for message in messages)
 
     def _encode_plain(self, text: bytes) -> list[int]:

@@ -28,5 +28,5 @@ class ShiftedTokenizer:
     def spelling(self, token: int) -> str | None:
         return f"byte {self.vocab_size - 1 - token}" if 0 <= token < self.vocab_size else None
 
-    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
+    def render_chat(self, messages, *, tools=None, add_generation_prompt: bool = True) -> str:
         return "".join(message["content"] for message in messages)

@@ -47,6 +47,10 @@ def serve(
     cors_origin: Annotated[list[str] | None, typer.Option(help="Origin of pages that may call.")] = None,
     max_waiting: Annotated[int, typer.Option(help="Answers that may wait for a row; beyond, 429.")] = 64,
     deadline: Annotated[float, typer.Option(help="Seconds a request may take in all.")] = 600.0,
+    tool_format: Annotated[
+        str | None,
+        typer.Option(help="How the model writes tool calls (hermes, llama3_json, mistral), if its template misleads."),
+    ] = None,
     drain: Annotated[float, typer.Option(help="Seconds running requests may go on after SIGTERM.")] = 30.0,
     rule: options.Rule = None,
     gamma: options.Gamma = None,
@@ -71,6 +75,7 @@ def serve(
         max_waiting=max_waiting,
         deadline_seconds=deadline,
         drain_seconds=drain,
+        tool_format=tool_format,
     )
     from paradraft.cli.opening import load_llm
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -183,6 +184,12 @@ class Tokenizer(Protocol):
     vocab_size: int
     eos_ids: tuple[int, ...]
     bos_id: int | None
+    chat_template: str | None  # its source
+
+    @property
+    def template_knows_tools(self) -> bool:
+        """Whether there is a chat template that writes descriptions of tools."""
+        ...
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
         """Return the ids of a text; special tokens written out in it become themselves."""
@@ -204,8 +211,18 @@ class Tokenizer(Protocol):
         """Return the vocabulary string of an id, None for an unused one."""
         ...
 
-    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
-        """Return the conversation as the model's chat template writes it."""
+    def render_chat(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """Return the conversation as the model's chat template writes it, within bounds of time and size.
+
+        Messages have a text `role` and a text `content`, and what else the template knows; tools are descriptions of
+        functions in OpenAI's shape. Raises ModelError without a template, RequestRefused where it refuses the messages.
+        """
         ...
 
 

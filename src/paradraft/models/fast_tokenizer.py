@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer as Backend
 
@@ -76,12 +76,26 @@ class FastTokenizer:
         text: str | None = self.backend.id_to_token(token) if token >= 0 else None
         return text
 
-    def render_chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool = True) -> str:
+    @property
+    def template_knows_tools(self) -> bool:
+        """Whether there is a chat template that writes descriptions of tools."""
+        return self.chat_template is not None and self._compiled().knows_tools
+
+    def render_chat(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
         """Return the conversation as the model's chat template writes it, its special tokens included.
 
         Encode the result with add_special=False: a template writes the first token itself.
         Raises ModelError if the model has no template, RequestRefused if the template refuses the messages.
         """
+        return self._compiled().render(messages, tools=tools, add_generation_prompt=add_generation_prompt)
+
+    def _compiled(self) -> ChatTemplate:
         if self.chat_template is None:
             raise ModelError(
                 "The model has no chat template, so it does not take messages.",
@@ -89,4 +103,4 @@ class FastTokenizer:
             )
         if self._template is None:
             self._template = ChatTemplate(self.chat_template, self.named)
-        return self._template.render(messages, add_generation_prompt=add_generation_prompt)
+        return self._template

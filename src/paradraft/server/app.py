@@ -17,10 +17,12 @@ from paradraft.server.guards.bodies import BodyGuard
 from paradraft.server.guards.hosts import HostGuard
 from paradraft.server.guards.keys import KeyGuard, Keys
 from paradraft.server.options import ServerOptions
+from paradraft.server.routes.chat import chat
 from paradraft.server.routes.completions import completions
 from paradraft.server.routes.health import health
 from paradraft.server.routes.metrics import metrics
 from paradraft.server.routes.models import models
+from paradraft.server.routes.tokens import tokens
 from paradraft.server.switchboard import Switchboard
 
 
@@ -58,7 +60,7 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
         separate_input_output_schemas=False,
     )
     add_error_handlers(app, context.observer)
-    for router in (completions(context), models(context), health(context)):
+    for router in (chat(context), completions(context), tokens(context), models(context), health(context)):
         app.include_router(router)
     if figures is not None:
         app.include_router(metrics(context, figures))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paradraft.core.errors import ConfigError
+from paradraft.server.tools.formats import FORMATS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +17,7 @@ class ServerOptions:
     max_waiting: choices that may wait for a row beyond those that run. deadline_seconds: from a request's arrival to
     its last token. stall_seconds: how long a step may take before the server says it is not ready. drain_seconds: how
     long a stopping server lets running requests go on. smoothing_ms: how long streamed tokens are gathered.
+    tool_format: how the model writes calls of tools; None: as its chat template shows.
 
     Raises ConfigError naming the option, the value and the range.
     """
@@ -32,6 +34,7 @@ class ServerOptions:
     stall_seconds: float = 4.0
     drain_seconds: float = 30.0
     smoothing_ms: float = 0.0
+    tool_format: str | None = None
     has_page: bool = True
 
     def __post_init__(self) -> None:
@@ -40,6 +43,10 @@ class ServerOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not low <= value <= high:
                 raise ConfigError(f"{name}={value!r} is not allowed.", remedy=f"Use a number from {low} to {high}.")
+        if self.tool_format is not None and self.tool_format not in FORMATS:
+            raise ConfigError(
+                f"tool_format={self.tool_format!r} is not known.", remedy=f"Choose one of {', '.join(FORMATS)}."
+            )
 
 
 _RANGES = (

@@ -1,0 +1,81 @@
+"""/v1/chat/completions: conversations, with tools."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi import Request as HttpRequest
+from starlette.responses import Response
+
+from paradraft.core.requests import Request
+from paradraft.core.sampling import SamplingParams
+from paradraft.server.answers.chat import ChatFormat
+from paradraft.server.chat_prompts import prompt_of
+from paradraft.server.errors import ApiError
+from paradraft.server.exchange import Context, exchange_of, new_request_id
+from paradraft.server.request_parts import check_model, encode, seed_of, tenant_of
+from paradraft.server.respond import respond
+from paradraft.server.sampling import sampling_of
+from paradraft.server.schema.chat import ChatBody
+from paradraft.server.tools.use import ToolUse, tool_use_of
+
+
+def chat(context: Context) -> APIRouter:
+    """Return the router."""
+    router = APIRouter()
+
+    @router.post("/v1/chat/completions", summary="Answer a conversation")
+    async def answer(body: ChatBody, http: HttpRequest) -> Response:
+        check_model(body.model, context)
+        context.admission.check(body.n or 1)
+        use = _tool_use(body, context)
+        params = _params(body, context)
+        tokenizer = context.service.tokenizer
+        ids = await encode(tokenizer, await prompt_of(body, context, use), add_special=False)
+        request = Request(
+            request_id=new_request_id(),
+            prompt=tuple(ids),
+            params=params,
+            seed=seed_of(params, 0),
+            tenant=tenant_of(http),
+        )
+        answers = ChatFormat(tokenizer, use, tells_logprobs=bool(body.logprobs))
+        return await respond(exchange_of(body, context, [request], answers), context, http)
+
+    return router
+
+
+def _tool_use(body: ChatBody, context: Context) -> ToolUse | None:
+    use = tool_use_of(
+        body.tools,
+        context.service.tokenizer,
+        named_format=context.options.tool_format,
+        choice=body.tool_choice,
+        several=body.parallel_tool_calls is not False,
+    )
+    if use is not None and use.must_call:
+        raise ApiError(
+            400,
+            "tool_choice: this server cannot force calls. Use auto or none.",
+            param="tool_choice",
+            code="unsupported",
+        )
+    return use
+
+
+def _params(body: ChatBody, context: Context) -> SamplingParams:
+    if body.top_logprobs is not None and not body.logprobs:
+        raise ApiError(400, "top_logprobs: set logprobs to true with it.", param="top_logprobs", code="invalid_value")
+    limits = {body.max_tokens, body.max_completion_tokens} - {None}
+    if len(limits) > 1:
+        raise ApiError(
+            400,
+            "max_completion_tokens: max_tokens says something else. Send one of them.",
+            param="max_completion_tokens",
+            code="invalid_value",
+        )
+    return sampling_of(
+        body,
+        context.options,
+        max_tokens=limits.pop() or 1 if limits else context.service.model.longest,
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+    )
