@@ -180,6 +180,7 @@ def test_the_values_that_clients_send_by_default_change_nothing(server):
         "modalities": ["text"],
         "metadata": None,
         "reasoning_effort": None,
+        "response_format": {"type": "text"},
         "tools": None,
         "tool_choice": None,
         "parallel_tool_calls": None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from paradraft.core.errors import RequestRefused
+
 BOS, EOS, SPECIAL = 256, 257, 258
 
 
@@ -19,7 +21,10 @@ class ByteTokenizer:
         self.bos_id: int | None = BOS
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
-        return list(text.encode())
+        try:
+            return list(text.encode())
+        except UnicodeEncodeError as error:
+            raise RequestRefused("The text has half a character.", remedy="Send valid Unicode.") from error
 
     def decode(self, ids: list[int] | np.ndarray, *, skip_special: bool = True) -> str:
         return b"".join(self.token_bytes(int(token)) for token in ids if not self.is_special(int(token))).decode(

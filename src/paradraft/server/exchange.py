@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from anyio import to_thread
+
 from paradraft.core.requests import Request
 from paradraft.core.serving import Observer, Service
 from paradraft.server.admission import Admission
@@ -82,12 +84,20 @@ def new_request_id() -> str:
     return secrets.token_hex(12)
 
 
-def exchange_of(
+async def _check(requests: Sequence[Request], service: Service) -> None:
+    """Check requests; a grammar may have to be compiled for them, which is done beside the event loop."""
+    for request in requests:
+        if request.params.grammar is None:
+            service.check(request)
+        else:
+            await to_thread.run_sync(service.check, request)
+
+
+async def exchange_of(
     body: SamplingFields, context: Context, requests: Sequence[Request], answers: AnswerFormat, *, counts: bool = True
 ) -> Exchange:
     """Return the exchange of a body whose requests were made; raise RequestRefused if one cannot be served."""
-    for request in requests:
-        context.service.check(request)
+    await _check(requests, context.service)
     options = body.stream_options
     return Exchange(
         requests=tuple(requests),

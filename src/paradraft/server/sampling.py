@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paradraft.core.errors import ConfigError
+from paradraft.core.grammar import Grammar
 from paradraft.core.sampling import SamplingParams
 from paradraft.server.errors import ApiError, refused
 from paradraft.server.options import ServerOptions
@@ -20,6 +21,7 @@ def sampling_of(
     max_tokens: int,
     logprobs: int | None = None,
     prompt_logprobs: int | None = None,
+    grammar: Grammar | None = None,
 ) -> SamplingParams:
     """Return the sampling parameters of a body; raise ApiError naming the field that cannot be served."""
     stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
@@ -46,6 +48,7 @@ def sampling_of(
             prompt_logprobs=prompt_logprobs,
             gamma=body.speculative.gamma,
             speculate=body.speculative.enabled,
+            grammar=grammar,
         )
     except ConfigError as error:
         raise refused(error) from error

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from fastapi import Request as HttpRequest
 from starlette.responses import Response
 
+from paradraft.core.grammar import Grammar
 from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.server.answers.chat import ChatFormat
@@ -16,6 +17,8 @@ from paradraft.server.request_parts import check_model, encode, seed_of, tenant_
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.chat import ChatBody
+from paradraft.server.structured import grammar_of
+from paradraft.server.tools.grammar import grammar_of_calls
 from paradraft.server.tools.use import ToolUse, tool_use_of
 
 
@@ -28,7 +31,7 @@ def chat(context: Context) -> APIRouter:
         check_model(body.model, context)
         context.admission.check(body.n or 1)
         use = _tool_use(body, context)
-        params = _params(body, context)
+        params = _params(body, context, _grammar(body, use))
         tokenizer = context.service.tokenizer
         ids = await encode(tokenizer, await prompt_of(body, context, use), add_special=False)
         request = Request(
@@ -39,30 +42,35 @@ def chat(context: Context) -> APIRouter:
             tenant=tenant_of(http),
         )
         answers = ChatFormat(tokenizer, use, tells_logprobs=bool(body.logprobs))
-        return await respond(exchange_of(body, context, [request], answers), context, http)
+        return await respond(await exchange_of(body, context, [request], answers), context, http)
 
     return router
 
 
 def _tool_use(body: ChatBody, context: Context) -> ToolUse | None:
-    use = tool_use_of(
+    return tool_use_of(
         body.tools,
         context.service.tokenizer,
         named_format=context.options.tool_format,
         choice=body.tool_choice,
         several=body.parallel_tool_calls is not False,
     )
-    if use is not None and use.must_call:
+
+
+def _grammar(body: ChatBody, use: ToolUse | None) -> Grammar | None:
+    grammar = grammar_of(body)
+    if grammar is not None and use is not None:
         raise ApiError(
             400,
-            "tool_choice: this server cannot force calls. Use auto or none.",
-            param="tool_choice",
+            "tools: an answer that may be a call cannot be held to another form. Leave one out, or set tool_choice "
+            "to none.",
+            param="tools",
             code="unsupported",
         )
-    return use
+    return grammar_of_calls(use) if use is not None and use.must_call else grammar
 
 
-def _params(body: ChatBody, context: Context) -> SamplingParams:
+def _params(body: ChatBody, context: Context, grammar: Grammar | None) -> SamplingParams:
     if body.top_logprobs is not None and not body.logprobs:
         raise ApiError(400, "top_logprobs: set logprobs to true with it.", param="top_logprobs", code="invalid_value")
     limits = {body.max_tokens, body.max_completion_tokens} - {None}
@@ -78,4 +86,5 @@ def _params(body: ChatBody, context: Context) -> SamplingParams:
         context.options,
         max_tokens=limits.pop() or 1 if limits else context.service.model.longest,
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        grammar=grammar,
     )

@@ -17,6 +17,7 @@ from paradraft.server.request_parts import check_model, encode, seed_of, tenant_
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.completions import CompletionBody
+from paradraft.server.structured import grammar_of
 
 
 def completions(context: Context) -> APIRouter:
@@ -45,7 +46,7 @@ def completions(context: Context) -> APIRouter:
             for prompt in prompts
         ]
         answers = CompletionFormat(tokenizer, requests, texts, echoes=body.echo, answers=body.max_tokens != 0)
-        exchange = exchange_of(body, context, requests, answers, counts=body.max_tokens != 0)
+        exchange = await exchange_of(body, context, requests, answers, counts=body.max_tokens != 0)
         return await respond(exchange, context, http)
 
     return router
@@ -75,6 +76,7 @@ def _params(body: CompletionBody, context: Context) -> SamplingParams:
         max_tokens=longest if body.max_tokens is None else max(1, body.max_tokens),
         logprobs=body.logprobs,
         prompt_logprobs=body.logprobs if body.echo else None,
+        grammar=grammar_of(body),
     )
 
 

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from paradraft.server.schema.base import Body
 from paradraft.server.schema.sampling import SamplingFields, TopLogprobs, Unavailable, Whole
+from paradraft.server.schema.structured import StructuredFields
 from paradraft.server.schema.tools import ToolCall, ToolChoice, Tools
 
 MAX_MESSAGES = 4096
@@ -44,8 +45,8 @@ class Message(Body):
             if isinstance(kind, str) and kind != "text":
                 raise PydanticCustomError(
                     "content_part",
-                    "part {index} has the type '{kind}', and this server takes text only; it fetches nothing",
-                    {"index": index, "kind": kind[:40]},
+                    "part {index} has the type {kind}, and this server takes text only; it fetches nothing",
+                    {"index": index, "kind": repr(kind[:40])},
                 )
         return content
 
@@ -84,7 +85,7 @@ class Conversation(Body):
     chat_template: None = None  # a request brings no code
 
 
-class ChatBody(SamplingFields, Conversation, Unavailable):
+class ChatBody(SamplingFields, StructuredFields, Conversation, Unavailable):
     """A conversation to answer."""
 
     max_tokens: Annotated[Whole, Field(ge=1)] | None = None

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from paradraft.server.schema.sampling import SamplingFields, TopLogprobs, Unavailable, Whole
+from paradraft.server.schema.structured import StructuredFields
 
 TokenIds = Annotated[list[Whole], Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1)]
 SeveralIds = Annotated[list[TokenIds], Field(min_length=1)]
 
 
-class CompletionBody(SamplingFields, Unavailable):
+class CompletionBody(SamplingFields, StructuredFields, Unavailable):
     """A text or token ids to go on from, or several of them."""
 
     prompt: str | Texts | TokenIds | SeveralIds

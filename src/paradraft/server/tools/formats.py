@@ -24,6 +24,8 @@ class ToolFormat:
     is_listed: bool = False
     header: re.Pattern[str] | None = None
     forced_opening: str  # what a prompt ends with where a call has to follow
+    forced_between: str  # what stands between two calls of such an answer
+    arguments_key: str = "arguments"
     markers: frozenset[str] = frozenset()
     call_id_len: int = 24
     shown: str
@@ -34,6 +36,7 @@ HERMES = ToolFormat(
     name="hermes",
     opening="<tool_call>",
     forced_opening="<tool_call>\n",
+    forced_between="\n</tool_call>\n<tool_call>\n",
     closing="</tool_call>",
     markers=frozenset({"<tool_call>", "</tool_call>"}),
     shown="<tool_call>",
@@ -43,6 +46,8 @@ LLAMA3 = ToolFormat(
     name="llama3_json",
     opening="<|python_tag|>",
     forced_opening="",
+    forced_between="; ",
+    arguments_key="parameters",
     between=";",
     starts_bare=True,
     markers=frozenset({"<|python_tag|>"}),
@@ -52,6 +57,7 @@ MISTRAL = ToolFormat(
     name="mistral",
     opening="[TOOL_CALLS]",
     forced_opening="[TOOL_CALLS]",
+    forced_between=", ",
     is_listed=True,
     header=re.compile(r"\s*([a-zA-Z0-9_.-]{1,64})(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*"),
     markers=frozenset({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}),
