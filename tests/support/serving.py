@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import httpx2 as httpx
 import uvicorn
 
+from paradraft.core.ports import Tokenizer
 from paradraft.core.serving import Figures, Observer, ServedModel
 from paradraft.engine.engine import Engine
 from paradraft.runtime.inline import InlineService
@@ -66,11 +67,15 @@ def served(
     options: ServerOptions | None = None,
     keys: Sequence[str] = (),
     observer: Observer | None = None,
+    tokenizer: Tokenizer | None = None,
     figures: Figures | None = None,
 ) -> Iterator[Served]:
-    """Run a server in front of an engine, the stub unless another is given, and stop it in the end."""
+    """Run a server in front of an engine, the stub unless another is given, and stop it in the end.
+
+    The tokenizer is that of bytes unless another is given.
+    """
     engine = engine or stub_engine()
-    tokenizer = ByteTokenizer(engine.limits.vocab_size)
+    tokenizer = tokenizer or ByteTokenizer(engine.limits.vocab_size)
     service = InlineService(engine, model=described(engine), tokenizer=tokenizer)
     context = build_context(service, observer or QuietObserver(), options or ServerOptions())
     config = uvicorn.Config(

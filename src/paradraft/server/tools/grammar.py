@@ -14,6 +14,8 @@ from paradraft.server.tools.use import ToolUse
 _MOST_CALLS = 16
 # Between two parts of a JSON text. Without a bound a model that has lost its way writes blanks to the end.
 _SETTINGS = {"x-guidance": {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}", "lenient": False}}
+# Keywords beside which `properties` does not say it all. Without one a function gets the arguments it describes alone.
+_OPEN = frozenset({"$ref", "allOf", "anyOf", "oneOf", "patternProperties", "additionalProperties"})
 
 
 def grammar_of_calls(use: ToolUse) -> Grammar:
@@ -56,7 +58,8 @@ def _parameters(tool: Tool) -> dict[str, object]:
             param="tools",
             code="invalid_value",
         )
-    return {"type": "object", **parameters}
+    closed = {"additionalProperties": False} if parameters.get("properties") and not _OPEN & parameters.keys() else {}
+    return {"type": "object", **closed, **parameters}
 
 
 def _text(literal: str) -> str:
