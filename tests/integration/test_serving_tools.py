@@ -31,6 +31,7 @@ SCRIPT = (
     ("cut short", '<tool_call>\n{"name": "get_weather", "arg'),
     ("unknown one", '<tool_call>\n{"name": "rm", "arguments": {}}\n</tool_call> done'),
     ("<tool_response>", "It rains."),
+    ("Wrong city", ROME.replace("Rome", "Paris")),
     ("force", "I would rather talk about something else entirely."),
     ROME,
 )
@@ -210,6 +211,19 @@ def test_a_schema_that_cannot_be_enforced_is_refused_with_its_keyword(server):
     response = server.client.post("/v1/chat/completions", json=body)
     assert response.status_code == 400
     assert "not" in response.json()["error"]["message"]
+
+
+def test_a_strict_tool_gets_arguments_of_its_schema_and_text_stays_free(server):
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    free = ask(server, "Weather?", messages=[{"role": "user", "content": "force"}], tools=[strict, CLOCK])
+    assert free["message"]["content"] == SCRIPT[5][1]
+    assert calls_of(ask(server, "Do two of them.", tools=[strict, CLOCK])) == [
+        ("get_weather", {"city": "Rome"}),
+        ("clock", {}),
+    ]
+    wrong = ask(server, "Wrong city.", tools=[strict], max_tokens=400)
+    assert calls_of(wrong)[0][1]["city"] in ("Oslo", "Rome")
+    assert calls_of(ask(server, "Wrong city.")) == [("get_weather", {"city": "Paris"})]
 
 
 def test_an_unknown_format_is_refused_at_the_start():

@@ -67,7 +67,7 @@ def _grammar(body: ChatBody, use: ToolUse | None) -> Grammar | None:
             param="tools",
             code="unsupported",
         )
-    return grammar_of_calls(use) if use is not None and use.must_call else grammar
+    return grammar if use is None else grammar_of_calls(use)
 
 
 def _params(body: ChatBody, context: Context, grammar: Grammar | None) -> SamplingParams:

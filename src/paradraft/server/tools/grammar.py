@@ -1,4 +1,4 @@
-"""The grammar of answers that are nothing but calls."""
+"""Grammars of answers with calls: of nothing but calls, and of text whose calls keep to their schemas."""
 
 from __future__ import annotations
 
@@ -18,17 +18,24 @@ _SETTINGS = {"x-guidance": {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}", "
 _OPEN = frozenset({"$ref", "allOf", "anyOf", "oneOf", "patternProperties", "additionalProperties"})
 
 
-def grammar_of_calls(use: ToolUse) -> Grammar:
-    """Return the grammar of a call of one of the tools, or of several; raise ApiError for a tool it cannot have.
+def grammar_of_calls(use: ToolUse) -> Grammar | None:
+    """Return what holds an answer to its tools, None if nothing has to; raise ApiError for what cannot be enforced.
 
-    The prompt ends with what opens a call, so an answer begins inside one. Each tool's arguments keep to its schema.
+    Where a call has to be made, arguments keep to the schema of every tool. Otherwise the answer is held only if a tool
+    is strict, and the arguments of tools that are not may be any object.
     """
-    calls = " | ".join(f"call_{index}" for index in range(len(use.tools)))
-    rules = [f"start: {_sequence(use)}", f"call: {calls}"]
+    if use.must_call:
+        start, checked = _forced(use), {tool.function.name for tool in use.tools}
+    elif any(tool.function.strict for tool in use.tools):
+        start, checked = _free(use), {tool.function.name for tool in use.tools if tool.function.strict}
+    else:
+        return None
+    rules = [start, f"call: {' | '.join(f'call_{index}' for index in range(len(use.tools)))}"]
     for index, tool in enumerate(use.tools):
+        schema = _parameters(tool) if tool.function.name in checked else {"type": "object"}
         rules += [
             f"call_{index}: {_text(_head(use.form, tool))} arguments_{index} {_text('}')}",
-            f"arguments_{index}: %json {json.dumps(_parameters(tool) | _SETTINGS)}",
+            f"arguments_{index}: %json {json.dumps(schema | _SETTINGS)}",
         ]
     try:
         return Grammar.of_text("\n".join(rules))
@@ -36,11 +43,33 @@ def grammar_of_calls(use: ToolUse) -> Grammar:
         raise ApiError(400, f"tools: {error}", param="tools", code="invalid_value") from error
 
 
-def _sequence(use: ToolUse) -> str:
-    between = f"({_text(use.form.forced_between)} call){{0,{_MOST_CALLS - 1}}}" if use.several else ""
-    if use.form.is_listed:
-        return f"{_text('[')} call {between} {_text(']')}"
-    return f"call {between}"
+def _forced(use: ToolUse) -> str:
+    """Return the rule of an answer of calls alone; the prompt ends with what opens the first one."""
+    more = f"({_text(use.form.forced_between)} call){{0,{_MOST_CALLS - 1}}}" if use.several else ""
+    return f"start: {_text('[')} call {more} {_text(']')}" if use.form.is_listed else f"start: call {more}"
+
+
+def _free(use: ToolUse) -> str:
+    """Return the rules of text with calls in it, or of calls without an opening instead of text."""
+    form, limit = use.form, _MOST_CALLS if use.several else 1
+    if form.starts_bare:
+        more = f"({_text(form.forced_between)} call){{0,{limit - 1}}}" if limit > 1 else ""
+        return f"start: call {more} | TEXT\nTEXT: /(?s:.+)/ & ~/\\s*\\{{(?s:.*)/"
+    if not use.marks_are_text:
+        raise ApiError(
+            400,
+            "tools: this model opens calls with a control token, so strict is kept only where a call is forced. Set "
+            "tool_choice, or leave strict out.",
+            param="tools",
+            code="unsupported",
+        )
+    opening = form.opening.replace("[", "\\[").replace("]", "\\]")
+    call = f'until_call "\\n"? call "\\n"? {_text(form.closing)}'
+    return (
+        f"start: ({call}){{0,{limit}}} TEXT?\n"
+        f"until_call[lazy]: /(?s:.*){opening}/\n"
+        f"TEXT: /(?s:.+)/ & ~/(?s:.*){opening}(?s:.*)/"
+    )
 
 
 def _head(form: ToolFormat, tool: Tool) -> str:

@@ -19,6 +19,7 @@ class ToolUse:
     tools: tuple[Tool, ...]  # which may be called
     described: tuple[Tool, ...]  # which the prompt tells of
     template_knows: bool  # whether the chat template describes tools by itself
+    marks_are_text: bool  # whether calls open with text rather than with a control token
     must_call: bool = False
     several: bool = True  # whether one answer may hold several calls
 
@@ -47,11 +48,13 @@ def tool_use_of(
     chosen = tools
     if isinstance(choice, NamedTool):
         chosen = [tool for tool in tools if tool.function.name == choice.function.name]
+    form = _format(tokenizer, named_format) if knows else HERMES
     return ToolUse(
-        form=_format(tokenizer, named_format) if knows else HERMES,
+        form=form,
         tools=tuple(chosen),
         described=tuple(tools),
         template_knows=knows,
+        marks_are_text=not any(map(tokenizer.is_special, tokenizer.encode(form.opening, add_special=False))),
         must_call=choice not in (None, "auto"),
         several=several and not isinstance(choice, NamedTool),
     )
