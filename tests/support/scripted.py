@@ -8,13 +8,16 @@ import numpy as np
 
 from paradraft.core.arrays import FloatArray
 from paradraft.engine.engine import Engine
-from support.byte_tokenizer import EOS
+from support.byte_tokenizer import EOS, SPECIAL
 from support.engines import build_engine
 from support.grammars import byte_grammars
 from support.serving import BYTES
 from support.stub_target import Law
 
 SURE = 30.0  # logits between what the script says and everything else
+
+
+MARK = "[TOOL_CALLS]"  # in a script it stands for the control token
 
 
 def scripted_law(prompts_end: str, say: Callable[[str], str]) -> Law:
@@ -24,13 +27,18 @@ def scripted_law(prompts_end: str, say: Callable[[str], str]) -> Law:
     def law(prefix: tuple[int, ...]) -> FloatArray:
         text = bytes(token for token in prefix if token < 256)
         at = text.rfind(mark) + len(mark)
-        script = [*say(text[:at].decode("utf-8", "replace")).encode(), EOS]
-        done = len(prefix) - at
+        script = [*_ids(say(text[:at].decode("utf-8", "replace"))), EOS]
+        done = len(text) - at + prefix.count(SPECIAL)
         logits = np.zeros(BYTES, dtype=np.float32)
         logits[script[min(done, len(script) - 1)]] = SURE
         return logits
 
     return law
+
+
+def _ids(text: str) -> list[int]:
+    before, mark, behind = text.partition(MARK)
+    return [*before.encode(), *([SPECIAL, *_ids(behind)] if mark else [])]
 
 
 def scripted_engine(*texts: str | tuple[str, str], prompts_end: str = "assistant: ", **options: object) -> Engine:

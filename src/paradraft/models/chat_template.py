@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from datetime import datetime
 
 import jinja2
 from jinja2 import meta, nodes
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from paradraft.core.errors import ModelError, RequestRefused
+from paradraft.models.template_sandbox import BoundedSandbox, Budget, join_within
 
 _MESSAGES = "Send messages as objects with a text `role` and a text `content`."
 _MOST_SECONDS = 5.0  # of the rendering thread's own time, so that a busy machine refuses nothing an idle one takes
 _MOST_CHARACTERS = 16_000_000
-_LOOKS = 32  # steps of a template between two looks at the clock, which takes some microseconds itself
 _MOST_DEPTH = 64  # of lists and objects inside messages and tools
 Message = Mapping[str, object]
 Now = Callable[[], datetime]
@@ -67,99 +63,20 @@ class ChatTemplate:
         """
         _check(messages)
         _check_depth(messages, tools)
-        budget = _Budget(max_seconds, max_characters)
-        token = _budget.set(budget)
+        chunks = self._template.generate(
+            messages=[dict(message) for message in messages],
+            tools=[dict(tool) for tool in tools] if tools else None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            **self._special_tokens,
+        )
         try:
-            return budget.joined(
-                self._template.generate(
-                    messages=[dict(message) for message in messages],
-                    tools=[dict(tool) for tool in tools] if tools else None,
-                    documents=None,
-                    add_generation_prompt=add_generation_prompt,
-                    **self._special_tokens,
-                )
-            )
+            return join_within(chunks, Budget(max_seconds, max_characters))
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise RequestRefused(
                 f"The model's chat template refuses these messages ({error}).",
                 remedy="Check the roles and their order; some models take no system message.",
             ) from error
-        finally:
-            _budget.reset(token)
-
-
-class _Budget:
-    """What one rendering may take."""
-
-    def __init__(self, max_seconds: float, max_characters: int) -> None:
-        self.max_characters = max_characters
-        self._ends_at = time.thread_time() + max_seconds
-        self._num_spent = 0
-
-    def spend(self, value: object = None) -> None:
-        """Raise RequestRefused once time is over, or for a text that is too long."""
-        self._num_spent += 1
-        if self._num_spent % _LOOKS == 0 and time.thread_time() > self._ends_at:
-            raise RequestRefused("The model's chat template takes too long for these messages.", remedy=_FEWER)
-        if isinstance(value, str) and len(value) > self.max_characters:
-            raise RequestRefused(
-                f"The model's chat template makes more than {self.max_characters} characters of these messages.",
-                remedy=_FEWER,
-            )
-
-    def joined(self, chunks: Iterable[str]) -> str:
-        """Return the chunks as one text."""
-        parts, length = [], 0
-        for chunk in chunks:
-            length += len(chunk)
-            parts.append(chunk)
-            self.spend(chunk if length <= self.max_characters else "".join(parts))
-        return "".join(parts)
-
-
-_FEWER = "Send fewer or shorter messages."
-_budget: ContextVar[_Budget] = ContextVar("paradraft_chat_template")  # each thread has its own
-
-
-class _BoundedSandbox(ImmutableSandboxedEnvironment):
-    """The immutable sandbox, which looks at its budget wherever a template reads or calls something."""
-
-    intercepted_binops = frozenset({"*", "+"})
-
-    def getattr(self, obj: object, attribute: str) -> object:
-        """Read an attribute."""
-        _spend()
-        return super().getattr(obj, attribute)
-
-    def getitem(self, obj: object, argument: object) -> object:
-        """Read an item."""
-        _spend()
-        return super().getitem(obj, argument)
-
-    def call(self, context: Context, obj: object, /, *args: object, **kwargs: object) -> object:
-        """Call what the sandbox allows to be called."""
-        result = super().call(context, obj, *args, **kwargs)
-        _spend(result)
-        return result
-
-    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        """Add or multiply; texts are multiplied only as far as the budget goes."""
-        if (
-            operator == "*"
-            and isinstance(left, str)
-            and isinstance(right, int)
-            and len(left) * right > _MOST_CHARACTERS
-        ):
-            raise RequestRefused("The model's chat template repeats a text too often.", remedy=_FEWER)
-        result = super().call_binop(context, operator, left, right)
-        _spend(result)
-        return result
-
-
-def _spend(value: object = None) -> None:
-    budget = _budget.get(None)
-    if budget is not None:
-        budget.spend(value)
 
 
 class _Generation(Extension):
@@ -174,8 +91,8 @@ class _Generation(Extension):
         return nodes.Scope(body).set_lineno(line)
 
 
-def _environment(now: Now) -> _BoundedSandbox:
-    environment = _BoundedSandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, LoopControlExtension])
+def _environment(now: Now) -> BoundedSandbox:
+    environment = BoundedSandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, LoopControlExtension])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = lambda form: now().strftime(form)

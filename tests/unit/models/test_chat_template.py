@@ -91,3 +91,66 @@ def test_a_template_that_cannot_be_compiled_is_the_models_fault() -> None:
 def test_messages_that_are_none_are_refused(messages: list[dict[str, str]], reason: str) -> None:
     with pytest.raises(RequestRefused, match=reason):
         template("x").render(messages, add_generation_prompt=True)
+
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look <here>", "parameters": {"type": "object"}},
+}
+
+
+def test_tools_are_written_as_in_transformers() -> None:
+    source = "{% if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}{{ messages[0].content }}"
+    ours = template(source).render([USER], add_generation_prompt=True, tools=[TOOL])
+    theirs, _ = render_jinja_template(conversations=[[USER]], tools=[TOOL], chat_template=source)
+    assert ours == theirs[0]
+    assert "Look <here>" in ours
+
+
+def test_a_template_that_reads_tools_knows_them() -> None:
+    assert template("{% if tools %}{{ tools }}{% endif %}").knows_tools
+    assert not template("{{ messages }}{% set tools = 1 %}").knows_tools
+
+
+def test_calls_in_messages_reach_the_template() -> None:
+    call = {"type": "function", "id": "a", "function": {"name": "look", "arguments": {"at": "sea"}}}
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    source = "{% for call in messages[-1].tool_calls %}{{ call.function.arguments.at }}{% endfor %}"
+    assert template(source).render([USER, message], add_generation_prompt=False) == "sea"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for a in messages %}{% for b in messages %}{% for c in messages %}{{ c.role }}{% endfor %}{% endfor %}"
+        "{% endfor %}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% set x = messages[0].role %}{% endfor %}{% endfor %}",
+    ],
+)
+def test_a_rendering_that_takes_too_long_is_ended(source: str) -> None:
+    with pytest.raises(RequestRefused, match="takes too long"):
+        template(source).render([USER] * 500, add_generation_prompt=True, max_seconds=0.05)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for a in messages %}{% for b in messages %}{{ b.content }}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(t='') %}{% for a in messages %}{% for b in messages %}"
+        "{% set ns.t = ns.t + b.content %}{% endfor %}{% endfor %}",
+        "{% set x = messages[0].content * 1000000000 %}",
+        "{{ messages[0].content.replace('<', 'x' * 900) }}",
+    ],
+)
+def test_a_rendering_that_writes_too_much_is_refused(source: str) -> None:
+    message = {"role": "user", "content": "<" * 100}
+    with pytest.raises(RequestRefused, match=r"characters|too often"):
+        template(source).render([message] * 100, add_generation_prompt=True, max_characters=10_000)
+
+
+def test_messages_and_tools_that_are_nested_very_deeply_are_refused() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(100):
+        deep = {"properties": deep}
+    with pytest.raises(RequestRefused, match="nested more than"):
+        template("{{ tools | tojson }}").render([USER], add_generation_prompt=True, tools=[deep])
