@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.scripted import scripted_engine
 from support.serving import NAME, served
 
 SAYS_HI = [{"role": "user", "content": "Hi"}]
@@ -188,3 +189,15 @@ def test_the_values_that_clients_send_by_default_change_nothing(server):
         "top_p": 1,
     }
     assert post(server, **neutral).json()["choices"] == post(server).json()["choices"]
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 4])
+def test_no_chunk_of_a_stream_holds_half_a_character(gamma):
+    text = "\U0001f642\u4f60\u597d\U0001f468\u200d\U0001f469\u200d\U0001f467 ok"
+    with served(scripted_engine(text)) as server:
+        chunks = chunks_of(server, max_tokens=200, speculative={"gamma": gamma})
+        cut = chunks_of(server, max_tokens=2, speculative={"gamma": gamma})
+    pieces = [choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]]
+    assert "".join(pieces) == text
+    assert not any("\ufffd" in piece for piece in pieces)
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in cut) == "\ufffd"

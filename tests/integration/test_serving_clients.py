@@ -18,7 +18,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from paradraft import LLM
 from support.scripted import scripted_engine
-from support.serving import NAME, Served, served, stub_engine
+from support.serving import NAME, Served, served, served_model_of, stub_engine
 
 KEY = "sk-test"
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
@@ -261,16 +261,22 @@ def test_a_conversation_with_the_built_in_model() -> None:
     messages: list = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
     with (
         LLM("smollm2-135m", kv_tokens=2048) as llm,
-        served(llm.engine, tokenizer=llm.tokenizer) as server,
+        served_model_of(llm) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
     ):
-        first = client.chat.completions.create(model=NAME, messages=messages, temperature=0, max_tokens=48)
+        first = client.chat.completions.create(model="smollm2-135m", messages=messages, temperature=0, max_tokens=48)
         message = first.choices[0].message
         more = [*messages, message.model_dump(), {"role": "user", "content": "And of Italy?"}]
-        with client.chat.completions.stream(model=NAME, messages=more, temperature=0, max_tokens=48) as stream:
+        with client.chat.completions.stream(
+            model="smollm2-135m", messages=more, temperature=0, max_tokens=48
+        ) as stream:
             final = stream.get_final_completion()
         again = client.chat.completions.create(
-            model=NAME, messages=more, temperature=0, max_tokens=48, extra_body={"speculative": {"enabled": False}}
+            model="smollm2-135m",
+            messages=more,
+            temperature=0,
+            max_tokens=48,
+            extra_body={"speculative": {"enabled": False}},
         )
     assert "Paris" in message.content
     assert final.choices[0].message.content == again.choices[0].message.content

@@ -69,3 +69,10 @@ def test_half_a_character_is_refused(server):
     response = server.client.post("/tokenize", content=body, headers={"content-type": "application/json"})
     assert response.status_code in (400, 422)
     assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_the_description_of_the_interface_has_every_route_and_its_fields(server):
+    described = server.client.get("/openapi.json").json()
+    assert {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"} <= described["paths"].keys()
+    assert described["components"]["schemas"]["ChatBody"]["additionalProperties"] is False
+    assert "schema" in described["components"]["schemas"]["NamedSchema"]["properties"]

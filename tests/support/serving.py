@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import httpx2 as httpx
 import uvicorn
 
+from paradraft import LLM
+from paradraft.app.serving import served_model
 from paradraft.core.ports import Tokenizer
 from paradraft.core.serving import Figures, Observer, ServedModel
 from paradraft.engine.engine import Engine
@@ -68,6 +70,7 @@ def served(
     keys: Sequence[str] = (),
     observer: Observer | None = None,
     tokenizer: Tokenizer | None = None,
+    model: ServedModel | None = None,
     figures: Figures | None = None,
 ) -> Iterator[Served]:
     """Run a server in front of an engine, the stub unless another is given, and stop it in the end.
@@ -76,7 +79,7 @@ def served(
     """
     engine = engine or stub_engine()
     tokenizer = tokenizer or ByteTokenizer(engine.limits.vocab_size)
-    service = InlineService(engine, model=described(engine), tokenizer=tokenizer)
+    service = InlineService(engine, model=model or described(engine), tokenizer=tokenizer)
     context = build_context(service, observer or QuietObserver(), options or ServerOptions())
     config = uvicorn.Config(
         build_app(context, Keys(keys), figures), port=0, log_config=None, access_log=False, ws="none"
@@ -96,3 +99,10 @@ def served(
         server.should_exit = True
         thread.join(10)
         service.close(timeout=5)
+
+
+@contextmanager
+def served_model_of(llm: LLM) -> Iterator[Served]:
+    """Run a server in front of a loaded model, which stays its owner's."""
+    with served(llm.engine, tokenizer=llm.tokenizer, model=served_model(llm)) as running:
+        yield running
