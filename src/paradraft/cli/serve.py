@@ -52,6 +52,7 @@ def serve(
         typer.Option(help="How the model writes tool calls (hermes, llama3_json, mistral), if its template misleads."),
     ] = None,
     drain: Annotated[float, typer.Option(help="Seconds running requests may go on after SIGTERM.")] = 30.0,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="A playground and live charts at /.")] = True,
     rule: options.Rule = None,
     gamma: options.Gamma = None,
     dtype: options.Dtype = None,
@@ -76,6 +77,7 @@ def serve(
         deadline_seconds=deadline,
         drain_seconds=drain,
         tool_format=tool_format,
+        has_page=page,
     )
     from paradraft.cli.opening import load_llm
 

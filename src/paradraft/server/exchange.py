@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from anyio import to_thread
 
+from paradraft.core.events import TokenEvent
 from paradraft.core.requests import Request
 from paradraft.core.serving import Observer, Service
 from paradraft.server.admission import Admission
@@ -43,6 +44,7 @@ class Exchange:
     tells_usage: bool  # in a stream; a whole answer always does
     tells_usage_always: bool  # with each chunk
     tells_speculation: bool
+    tells_origins: bool
     counts_answers: bool = True  # whether tokens of answers were asked for at all
     token: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
@@ -73,6 +75,13 @@ class Exchange:
             sum(len(choice.token_ids) for choice in choices) if self.counts_answers else 0,
             sum(choice.stats.cached_prompt_tokens for choice in first if choice.stats is not None),
         )
+
+    def told(self, choice: Json, said: TokenEvent | Gathered) -> Json:
+        """Return a choice, with where its tokens come from if that was asked for."""
+        if self.tells_origins and self.counts_answers:
+            choice["pieces"] = list(said.pieces)
+            choice["origins"] = [origin.name.lower() for origin in said.origins]
+        return choice
 
     def metrics(self, choices: Sequence[Gathered]) -> Json:
         """Return what speculation did."""
@@ -108,5 +117,6 @@ async def exchange_of(
         tells_usage=options is not None and (options.include_usage or options.continuous_usage_stats),
         tells_usage_always=options is not None and options.continuous_usage_stats,
         tells_speculation=body.speculative.stats,
+        tells_origins=body.speculative.origins,
         counts_answers=counts,
     )

@@ -16,8 +16,8 @@ class ServerOptions:
     without port; `*` allows any. cors_origins: pages of other origins that may call, none by default.
     max_waiting: choices that may wait for a row beyond those that run. deadline_seconds: from a request's arrival to
     its last token. stall_seconds: how long a step may take before the server says it is not ready. drain_seconds: how
-    long a stopping server lets running requests go on. smoothing_ms: how long streamed tokens are gathered.
-    tool_format: how the model writes calls of tools; None: as its chat template shows.
+    long a stopping server lets running requests go on. smoothing_ms: how long streamed tokens are gathered. has_page:
+    whether there is a page at `/`. tool_format: how the model writes calls of tools; None: as its chat template shows.
 
     Raises ConfigError naming the option, the value and the range.
     """

@@ -55,7 +55,9 @@ async def _answer(exchange: Exchange, context: Context) -> Json:
     for choice in choices:
         _check_ended_well(choice)
     answer = exchange.head(exchange.format.name)
-    answer["choices"] = [exchange.format.choice(number, choice) for number, choice in enumerate(choices)]
+    answer["choices"] = [
+        exchange.told(exchange.format.choice(number, choice), choice) for number, choice in enumerate(choices)
+    ]
     answer["usage"] = exchange.usage(choices)
     if exchange.tells_speculation:
         answer["metrics"] = exchange.metrics(choices)
@@ -101,7 +103,7 @@ class EventStream(Response):
                     choices[number].add(event)
                     opening = exchange.format.opening(number) if number not in opened else None
                     opened.add(number)
-                    deltas = [exchange.format.delta(number, event)]
+                    deltas = [exchange.told(exchange.format.delta(number, event), event)]
                     frames += [self._chunk([each], choices) for each in ([opening] if opening else []) + deltas]
                     if event.error is not None:
                         frames.append(error_frame(_failure_body(event.error)))

@@ -24,10 +24,12 @@ def metrics_of(stats: Iterable[GenerationStats], gamma: int) -> Json:
     """Return what speculation did for all choices together, in the shape of vLLM's per-request metrics.
 
     A step counts where something was drafted; mean_acceptance_length includes the token that the target adds.
+    num_passes, which vLLM does not tell, counts all passes of the target, over the prompt and without drafts too.
     """
-    drafts = drafted = accepted = 0
+    passes = drafts = drafted = accepted = 0
     reached: list[int] = []
     for each in stats:
+        passes += each.passes
         drafts += each.drafted_by_depth[0] if each.drafted_by_depth else 0
         drafted += each.drafted
         accepted += each.accepted
@@ -45,5 +47,6 @@ def metrics_of(stats: Iterable[GenerationStats], gamma: int) -> Json:
             "num_accepted_draft_tokens": accepted,
             "num_draft_tokens": drafted,
             "num_spec_tokens": gamma,
+            "num_passes": passes,
         }
     }

@@ -26,6 +26,7 @@ class Speculation(Body):
     enabled: bool = True
     gamma: Annotated[int, Field(ge=0, le=64)] | None = None
     stats: bool = False
+    origins: bool = False
 
 
 class SamplingFields(Body):
