@@ -24,6 +24,10 @@ _TYPES = {
 }
 
 
+# A line for each: browsers take several on one line for a single one that they do not know, and ask for no password.
+_CHALLENGES = ("Bearer", 'Basic realm="paradraft", charset="UTF-8"')
+
+
 class ApiError(Exception):
     """What ends a request with an HTTP status. The message goes to the client as it stands: nothing internal in it."""
 
@@ -59,10 +63,12 @@ def error_body(status: int, message: str, *, code: str | None = None, param: str
 def error_response(error: ApiError) -> Response:
     """Return the answer that tells of an error."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    if error.status == HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = 'Bearer, Basic realm="paradraft", charset="UTF-8"'
     body = error_body(error.status, error.message, code=error.code, param=error.param)
-    return Response(body, status_code=error.status, media_type="application/json", headers=headers)
+    response = Response(body, status_code=error.status, media_type="application/json", headers=headers)
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        for challenge in _CHALLENGES:
+            response.headers.append("WWW-Authenticate", challenge)
+    return response
 
 
 def add_error_handlers(app: FastAPI, observer: Observer) -> None:
