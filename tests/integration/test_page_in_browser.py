@@ -196,7 +196,7 @@ def test_stopping_keeps_what_was_said_and_frees_the_engine(browser):
             expect(page.locator("#send")).to_have_text("Stop")
             page.keyboard.press("Escape") if how == "Escape" else page.locator("#send").click()
             expect(page.locator("#send")).to_have_text("Send")
-            assert "ended by stopped" in page.locator(".facts").last.inner_text()
+            assert " stopped" in page.locator(".facts").last.inner_text()
             assert 3 < len(said(page)) < 400
         for _ in range(100):
             if not slow.context.switchboard.num_open:

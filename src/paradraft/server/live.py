@@ -26,7 +26,8 @@ class Sample:
     """What happened between two snapshots, and what the engine held at the second."""
 
     number: int  # from 1
-    seconds: float
+    at: float  # seconds on a clock that only runs forward, of the second snapshot
+    seconds: float  # since the first one
     tokens: int
     steps: int
     running: int
@@ -67,17 +68,18 @@ class LiveFeed:
         seconds = now - self._taken_at
         if self._last is not None and 0 < seconds <= _LONGEST:
             self._number += 1
-            self._samples.append(sample_of(self._last, snapshot, number=self._number, seconds=seconds))
+            self._samples.append(sample_of(self._last, snapshot, number=self._number, at=now, seconds=seconds))
         self._last, self._taken_at = snapshot, now
 
 
-def sample_of(before: EngineSnapshot, after: EngineSnapshot, *, number: int, seconds: float) -> Sample:
-    """Return what happened between two snapshots that are so many seconds apart."""
+def sample_of(before: EngineSnapshot, after: EngineSnapshot, *, number: int, at: float, seconds: float) -> Sample:
+    """Return what happened between two snapshots that are so many seconds apart, the second taken at `at`."""
     verbs = _grown(before.seconds, after.seconds)
     step = verbs.get("step", 0.0)
     told = {verb: verbs.get(verb, 0.0) for verb in _VERBS}
     return Sample(
         number=number,
+        at=at,
         seconds=seconds,
         tokens=after.committed - before.committed,
         steps=after.steps - before.steps,

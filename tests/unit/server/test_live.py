@@ -53,8 +53,8 @@ def test_a_sample_is_what_happened_between_two_snapshots():
         gammas={0: 2, 3: 9, 7: 1},
         counts=GenerationStats(drafted_by_depth=(10, 6, 2), accepted_by_depth=(6, 3, 1)),
     )
-    sample = sample_of(before, after, number=4, seconds=2.0)
-    assert (sample.number, sample.seconds, sample.tokens, sample.steps) == (4, 2.0, 60, 20)
+    sample = sample_of(before, after, number=4, at=9.0, seconds=2.0)
+    assert (sample.number, sample.at, sample.seconds, sample.tokens, sample.steps) == (4, 9.0, 2.0, 60, 20)
     assert (sample.running, sample.waiting) == (2, 1)
     assert (sample.drafted, sample.accepted) == ((2, 2, 2), (1, 2, 1))
     assert sample.gammas == {3: 4, 7: 1}

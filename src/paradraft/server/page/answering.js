@@ -28,7 +28,8 @@ export async function answerInto(text, { path, body }, { signal, onToken = () =>
 export function factsOf(text, ending) {
   const parts = [tokensInPasses(text, ending)];
   if (ending.passes) parts.push(`${(text.numTokens / ending.passes).toFixed(2)} per pass`);
-  parts.push(text.summary(), `${ending.seconds.toFixed(2)} s`, `seed ${ending.seed}`, `ended by ${ending.reason}`);
+  parts.push(text.summary(), `${ending.seconds.toFixed(2)} s`, `seed ${ending.seed}`);
+  parts.push(ending.reason === "stopped" ? "stopped" : `ended by ${ending.reason}`);
   return parts.filter(Boolean).join(" \u00b7 ");
 }
 

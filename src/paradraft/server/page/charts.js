@@ -4,23 +4,30 @@ import { make, percent } from "./elements.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [120, 40];
+const GAP = 5; // seconds without a sample
 
-/** Draw lines over time, the last value at the right edge; `room` is how many values the width holds. */
-export function drawLines(svg, lines, { room, most }) {
+/**
+ * Draw lines of values at the same times (seconds), the last at the right edge of a width of `span` seconds. They break
+ * where nobody looked.
+ */
+export function drawLines(svg, lines, { times, span, most }) {
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
   svg.setAttribute("preserveAspectRatio", "none");
-  const shapes = lines.flatMap(({ values, className, isFilled }) => {
-    const points = values.map((value, at) => {
-      const x = WIDTH - ((values.length - 1 - at) * WIDTH) / (room - 1);
-      const y = HEIGHT - 1 - (value / (most || 1)) * (HEIGHT - 2);
-      return `${x.toFixed(2)},${y.toFixed(2)}`;
-    });
-    const line = shape("polyline", { points: points.join(" "), class: className });
-    if (!isFilled || !points.length) return [line];
-    const left = points[0].split(",")[0];
-    return [shape("polygon", { points: `${left},${HEIGHT} ${points.join(" ")} ${WIDTH},${HEIGHT}` }), line];
-  });
+  const places = times.map((at) => (WIDTH * (1 - (times.at(-1) - at) / span)).toFixed(2));
+  const shapes = lines.flatMap(({ values, className, isFilled }) => stretches(times).flatMap(([begin, end]) => {
+    const heights = values.map((value) => (HEIGHT - 1 - (value / (most || 1)) * (HEIGHT - 2)).toFixed(2));
+    const points = places.map((x, at) => `${x},${heights[at]}`).slice(begin, end).join(" ");
+    const line = shape("polyline", { points, class: className });
+    if (!isFilled) return [line];
+    return [shape("polygon", { points: `${places[begin]},${HEIGHT} ${points} ${places[end - 1]},${HEIGHT}` }), line];
+  }));
   svg.replaceChildren(...shapes);
+}
+
+/** Return the [begin, end) of what was seen without a gap. */
+function stretches(times) {
+  const begins = times.map((_, at) => at).filter((at) => at === 0 || times[at] - times[at - 1] > GAP);
+  return begins.map((begin, which) => [begin, begins[which + 1] ?? times.length]);
 }
 
 /** Draw one bar for each {place, name, part, whole}; its height is the share. */

@@ -5,8 +5,8 @@ import { drawBars, drawLines, drawShares } from "./charts.js";
 import { byId, percent } from "./elements.js";
 
 const PERIOD = 1000; // milliseconds
-const KEPT = 120; // samples, the width of the charts
-const RECENT = 60; // samples that shares are taken over
+const KEPT = 120; // seconds, the width of the charts
+const RECENT = 60; // seconds that shares are taken over
 const VERBS = { propose: "draft", score: "model", accept: "accept", observe: "learn", other: "other" };
 
 let samples = [];
@@ -34,7 +34,7 @@ async function poll() {
 function take(news) {
   if (!news.length) return;
   const begunAnew = samples.length && news[0].number <= samples.at(-1).number; // the server was started again
-  samples = [...(begunAnew ? [] : samples), ...news].slice(-KEPT);
+  samples = ofLast(KEPT, [...(begunAnew ? [] : samples), ...news]);
   draw();
 }
 
@@ -44,8 +44,8 @@ function tell(text) {
 }
 
 function draw() {
-  const recent = samples.slice(-RECENT);
-  drawNow();
+  const recent = ofLast(RECENT, samples);
+  drawNow(recent);
   drawRates();
   drawQueue();
   drawBars(byId("acceptance"), byPosition(recent));
@@ -55,10 +55,9 @@ function draw() {
   )));
 }
 
-function drawNow() {
+function drawNow(recent) {
   const last = samples.at(-1);
   if (!last) return;
-  const recent = samples.slice(-RECENT);
   const accepted = percent(sum(recent, ({ accepted: at }) => total(at)), sum(recent, ({ drafted: at }) => total(at)));
   const rate = Math.round(last.tokens / last.seconds);
   byId("rate").textContent = rate;
@@ -72,7 +71,7 @@ function drawNow() {
 function drawRates() {
   const values = samples.map(({ tokens, seconds }) => tokens / seconds);
   const most = Math.max(0, ...values);
-  drawLines(byId("rate-chart"), [{ values, isFilled: true }], { room: KEPT, most });
+  drawLines(byId("rate-chart"), [{ values, isFilled: true }], { times: times(), span: KEPT, most });
   const now = Math.round(values.at(-1) ?? 0);
   byId("rate-note").textContent = `now ${now}, highest ${Math.round(most)}`;
 }
@@ -81,7 +80,7 @@ function drawQueue() {
   const [running, waiting] = [samples.map((each) => each.running), samples.map((each) => each.waiting)];
   const most = Math.max(1, ...running, ...waiting);
   const lines = [{ values: running }, { values: waiting, className: "second" }];
-  drawLines(byId("queue-chart"), lines, { room: KEPT, most });
+  drawLines(byId("queue-chart"), lines, { times: times(), span: KEPT, most });
   const highest = [running, waiting].map((each) => Math.max(0, ...each));
   byId("queue-note").textContent = `running ${highest[0]}, waiting ${highest[1]} at most`;
 }
@@ -97,13 +96,22 @@ function byPosition(recent) {
 }
 
 function byGamma(recent) {
-  const times = new Map();
+  const counts = new Map();
   for (const { gammas } of recent) {
-    for (const [gamma, count] of Object.entries(gammas)) times.set(gamma, (times.get(gamma) ?? 0) + count);
+    for (const [gamma, count] of Object.entries(gammas)) counts.set(gamma, (counts.get(gamma) ?? 0) + count);
   }
-  const whole = total([...times.values()]);
-  const ordered = [...times].sort(([one], [other]) => one - other);
+  const whole = total([...counts.values()]);
+  const ordered = [...counts].sort(([one], [other]) => one - other);
   return ordered.map(([gamma, part]) => ({ place: gamma, name: `gamma ${gamma}`, part, whole }));
+}
+
+function ofLast(seconds, all) {
+  const end = all.at(-1)?.at;
+  return all.filter(({ at }) => end - at < seconds);
+}
+
+function times() {
+  return samples.map(({ at }) => at);
 }
 
 function sum(items, valueOf) {

@@ -34,7 +34,8 @@ function judge(verdict, { copy, again, passes, isExact }) {
   verdict.classList.add(at < 0 ? "same" : "differs");
   if (at < 0) {
     const tokens = counted(copy.numTokens, "token");
-    verdict.textContent = `Identical: ${tokens}, in ${counted(passes.drafted, "pass")} with drafts, ${passes.plain} without.`;
+    const drafted = counted(passes.drafted, "pass");
+    verdict.textContent = `Identical: ${tokens}, in ${drafted} with drafts, ${passes.plain} without.`;
     return;
   }
   copy.mark(at);

@@ -38,7 +38,8 @@ export class Answer {
     }
     const facts = factsOf(this.text, this.ending);
     this._below.append(make("p", "facts", {}, facts), this._actions());
-    this._say(`Answer complete. ${facts}`);
+    const ended = this.ending.reason === "stopped" ? "Stopped" : "Answer complete";
+    if (this.element.isConnected) this._say(`${ended}. ${facts}`);
     return this.text.numTokens > 0;
   }
 
