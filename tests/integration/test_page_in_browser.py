@@ -213,6 +213,8 @@ def test_the_charts_follow_the_engine(page):
     assert page.locator("#rate-chart polyline").get_attribute("points").count(",") >= 1
     assert page.locator("#acceptance li").count() == 4
     assert re.search(r"position 1: *\d+ %", page.locator("#acceptance li").first.text_content())
+    assert page.locator("#gammas .place").all_inner_texts() == ["0", "1", "2", "3", "4"]
+    assert re.search(r"gamma 4: *[1-9]\d* %", page.locator("#gammas li").last.text_content())
     shares = [int(share) for share in re.findall(r"(\d+) %", page.locator("#verbs").inner_text())]
     assert 97 <= sum(shares) <= 103
     heights = page.locator("#acceptance .bar").evaluate_all("all => all.map(each => each.offsetHeight)")

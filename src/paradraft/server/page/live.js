@@ -82,7 +82,7 @@ function drawQueue() {
   const lines = [{ values: running }, { values: waiting, className: "second" }];
   drawLines(byId("queue-chart"), lines, { times: times(), span: KEPT, most });
   const highest = [running, waiting].map((each) => Math.max(0, ...each));
-  byId("queue-note").textContent = `running ${highest[0]}, waiting ${highest[1]} at most`;
+  byId("queue-note").textContent = `running ${highest[0]}, waiting ${highest[1]} (dashed)`;
 }
 
 function byPosition(recent) {
@@ -96,13 +96,10 @@ function byPosition(recent) {
 }
 
 function byGamma(recent) {
-  const counts = new Map();
-  for (const { gammas } of recent) {
-    for (const [gamma, count] of Object.entries(gammas)) counts.set(gamma, (counts.get(gamma) ?? 0) + count);
-  }
-  const whole = total([...counts.values()]);
-  const ordered = [...counts].sort(([one], [other]) => one - other);
-  return ordered.map(([gamma, part]) => ({ place: gamma, name: `gamma ${gamma}`, part, whole }));
+  const longest = Math.max(-1, ...recent.flatMap(({ gammas }) => Object.keys(gammas).map(Number)));
+  const counts = Array.from({ length: longest + 1 }, (_, gamma) => sum(recent, ({ gammas }) => gammas[gamma] ?? 0));
+  const whole = total(counts);
+  return counts.map((part, gamma) => ({ place: gamma, name: `gamma ${gamma}`, part, whole }));
 }
 
 function ofLast(seconds, all) {
