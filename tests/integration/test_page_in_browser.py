@@ -359,6 +359,18 @@ def test_a_conversation_is_sent_with_its_turns(browser, server):
     assert given == {"seed": 11, "temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": True}
 
 
+def test_a_conversation_is_answered_and_proven(browser, server):
+    with opened(browser, server.url) as page:
+        page.fill("#system", "Be brief.")
+        page.fill("#max-tokens", "30")
+        for count, text in enumerate(("first", "second"), start=1):
+            ask(page, text)
+            until_answered(page, count)
+            assert len(said(page)) == 30
+        page.locator(".prove").last.click()
+        expect(page.locator(".verdict.same")).to_have_text(re.compile("Identical: 30 tokens"))
+
+
 def test_without_a_page_there_is_none(browser):
     with served(options=ServerOptions(has_page=False)) as plain, opened(browser, plain.url) as page:
         assert "not_found" in page.content()

@@ -22,8 +22,8 @@ from paradraft.server.routes.completions import completions
 from paradraft.server.routes.health import health
 from paradraft.server.routes.metrics import metrics
 from paradraft.server.routes.models import models
-from paradraft.server.routes.tokens import tokens
 from paradraft.server.routes.page import page
+from paradraft.server.routes.tokens import tokens
 from paradraft.server.switchboard import Switchboard
 
 
@@ -61,7 +61,14 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
         separate_input_output_schemas=False,
     )
     add_error_handlers(app, context.observer)
-    for router in (chat(context), completions(context), tokens(context), models(context), health(context), page(context)):
+    for router in (
+        chat(context),
+        completions(context),
+        tokens(context),
+        models(context),
+        health(context),
+        page(context),
+    ):
         app.include_router(router)
     if figures is not None:
         app.include_router(metrics(context, figures))
