@@ -20,3 +20,8 @@ class Request:
     seed: int
     tenant: str = ""
     label: str = ""
+
+
+def may_draft(params: SamplingParams) -> bool:
+    """Whether the request lets anybody draft for it."""
+    return params.speculate and params.gamma != 0 and params.draft_from != ()

@@ -14,6 +14,8 @@ MAX_LOGPROBS = 100
 MAX_CHOICES = 128
 MAX_STOPS = 64
 MAX_SEED = 2**64 - 1
+EVERY_SOURCE = "auto"  # in draft_from, alone
+NO_SOURCE = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +24,8 @@ class SamplingParams:
 
     temperature 0 is greedy decoding. top_k 0 means no limit, top_p 1 and min_p 0 mean no cut. gamma is
     the most draft tokens per step on one path (None: the engine's own choice); speculate=False decodes
-    plainly. seed None draws one, and the result reports it. logprobs is the number of alternatives to
+    plainly. draft_from names the drafter's sources that may draft ("auto": all, (): none, like speculate=False).
+    seed None draws one, and the result reports it. logprobs is the number of alternatives to
     report beside each chosen token (None: no logprobs at all), likewise prompt_logprobs. grammar is what the
     answer has to look like (None: anything); where it is complete and nothing else may follow, the answer ends.
 
@@ -49,6 +52,7 @@ class SamplingParams:
     gamma: int | None = None
     speculate: bool = True
     grammar: Grammar | None = None
+    draft_from: tuple[str, ...] = (EVERY_SOURCE,)
 
     def __post_init__(self) -> None:
         """Check every field and freeze the ones that could be edited from outside."""
@@ -62,6 +66,11 @@ class SamplingParams:
     def is_greedy(self) -> bool:
         """Whether the most probable token is taken instead of a sampled one."""
         return self.temperature == 0.0
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether some of the drafter's sources may be shut out."""
+        return self.draft_from != (EVERY_SOURCE,)
 
     @property
     def has_penalties(self) -> bool:
@@ -140,6 +149,21 @@ def _check_collections(params: SamplingParams) -> None:
     for token, bias in biases.items() if isinstance(biases, Mapping) else [(biases, None)]:
         if not _is_integer(token) or token < 0 or not _is_number(bias) or not -100 <= bias <= 100:
             raise _refusal("logit_bias", {token: bias}, "token ids (0 or more) with numbers from -100 to 100")
+    object.__setattr__(params, "draft_from", _as_sources(params.draft_from))
     object.__setattr__(params, "stop", tuple(stop))
     object.__setattr__(params, "stop_token_ids", tuple(stop_ids))
     object.__setattr__(params, "logit_bias", MappingProxyType(dict(biases)))
+
+
+def _as_sources(value: object) -> tuple[str, ...]:
+    """Return names of sources; `none` and None are no source at all, and `auto` stands alone."""
+    names = () if value in (None, NO_SOURCE) else (value,) if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
+        raise _refusal("draft_from", value, _SOURCES)
+    distinct = tuple(dict.fromkeys(names))
+    if len(distinct) > MAX_STOPS or (len(distinct) > 1 and {EVERY_SOURCE, NO_SOURCE} & set(distinct)):
+        raise _refusal("draft_from", value, _SOURCES)
+    return () if distinct == (NO_SOURCE,) else distinct
+
+
+_SOURCES = f"auto, none, or at most {MAX_STOPS} names of the drafter's sources"

@@ -22,7 +22,7 @@ from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter
 from paradraft.drafters.merged import MergedGuesses, bits_of, needs_of
-from paradraft.drafters.rows import planned_for
+from paradraft.drafters.rows import may_use, planned_for
 
 PROBE_EVERY = 16  # steps after which a source that was passed over is asked again
 FORGETTING = 0.9  # weight of the past in what a source promises
@@ -69,7 +69,10 @@ class LadderDrafter(FaultsOfParts):
         best = [Draft() for _ in range(batch.num_rows)]
         rates = [1.0] * batch.num_rows
         for rung in self.rungs:
-            wanted = [rung.is_worth_asking(rate, price, int(plan.depth[at])) for at, rate in enumerate(rates)]
+            wanted = [
+                may_use(batch, at, rung.wall.needs.sources) and rung.is_worth_asking(rate, price, int(plan.depth[at]))
+                for at, rate in enumerate(rates)
+            ]
             drafts = self._drafts(rung, batch, planned_for(plan, wanted), price)
             for index, draft in enumerate(drafts):
                 if draft is None:

@@ -24,6 +24,7 @@ from paradraft.drafters.faults import FaultsOfParts
 from paradraft.drafters.growth import Budget, grow
 from paradraft.drafters.guard import GuardedSource
 from paradraft.drafters.guesses import Guesses, GuessingDrafter, State, likeliest
+from paradraft.drafters.rows import may_use, planned_for
 
 MAX_SOURCE_BITS = 32  # of Proposal.sources
 
@@ -87,7 +88,7 @@ class MergedDrafter(FaultsOfParts):
     def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
         """Return the blended guesses of each row; asks every source once for all rows."""
         self._asked = {}
-        by_source = [wall.guesses(batch, plan) for wall in self.walls]
+        by_source = [_allowed_guesses(wall, batch, plan) for wall in self.walls]
         return [self._merged(batch, index, [found[index] for found in by_source]) for index in range(batch.num_rows)]
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:
@@ -122,6 +123,13 @@ class MergedDrafter(FaultsOfParts):
             return Draft()
         price = price_of(plan, self._node_cost)
         return grow(guesses, Budget(int(plan.num_nodes[index]), int(plan.depth[index]), self._width, price))
+
+
+def _allowed_guesses(wall: GuardedSource, batch: Batch, plan: Plan) -> list[Guesses | None]:
+    """Return a source's guesses for the rows that let it draft; in the others it only reads along."""
+    allowed = [may_use(batch, index, wall.needs.sources) for index in range(batch.num_rows)]
+    found = wall.guesses(batch, planned_for(plan, allowed))
+    return [guesses if may else None for guesses, may in zip(found, allowed, strict=True)]
 
 
 class _Place:

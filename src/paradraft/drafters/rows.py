@@ -10,14 +10,20 @@ import numpy as np
 
 from paradraft.core.arrays import IntArray
 from paradraft.core.records import Batch, Plan, RowSampling
+from paradraft.core.requests import may_draft
 
 State = TypeVar("State")
 
 
 def is_drafting(batch: Batch, index: int) -> bool:
     """Whether the row's request lets anybody draft for it; if not, a drafter need not even read along."""
+    return may_draft(batch.sampling[index].params)
+
+
+def may_use(batch: Batch, index: int, sources: Sequence[str]) -> bool:
+    """Whether the row's request lets any of these sources draft."""
     params = batch.sampling[index].params
-    return params.speculate and params.gamma != 0
+    return not params.is_choosy or any(name in params.draft_from for name in sources)
 
 
 def planned_for(plan: Plan, wanted: Sequence[bool]) -> Plan:

@@ -8,6 +8,7 @@ from paradraft.core.arrays import IntArray, ints, join
 from paradraft.core.events import TokenEvent, TokenLogprobs
 from paradraft.core.ports import Scores, Target
 from paradraft.core.records import Batch, FinishReason, Origin, Proposal, Verdict
+from paradraft.core.requests import may_draft
 from paradraft.engine.generation import Generation
 from paradraft.engine.logprobs import logprobs_at
 from paradraft.engine.rows import Row, Rows
@@ -98,7 +99,7 @@ class Committer:
     def _reach(self, generation: Generation) -> int:
         """Return the depth the row would draft if no limit were near."""
         params = generation.request.params
-        if not params.speculate:
+        if not may_draft(params):
             return 0
         return self._gamma if params.gamma is None else params.gamma
 

@@ -13,6 +13,7 @@ from paradraft.core.ports import Acceptor, Clock, Drafter, Target, Tokenizer
 from paradraft.core.records import FinishReason
 from paradraft.core.requests import Request
 from paradraft.core.serving import EngineSnapshot
+from paradraft.engine.choosy import ChoosyDrafter, check_sources
 from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.counting import CountedDrafter
 from paradraft.engine.generation import Generation
@@ -110,6 +111,7 @@ class Engine:
         it leaves steps alone, and `add` finds the grammar ready.
         """
         check_request(request, self.limits, self.options.longest)
+        check_sources(request.params, self.drafter.needs)
         sampling = sampling_of(request, 0, self._tokenizer.eos_ids)
         self._step.acceptor.check(sampling, self.limits.vocab_size)
 
@@ -182,9 +184,9 @@ class Engine:
         return Scheduler(rows=self._rows, lengths=lengths, max_step_tokens=options.max_step_tokens)
 
     def _measured(self, drafter: Drafter) -> Drafter:
-        """Return the drafter timed and counted, its proposals cut to what is worth verifying where lengths adapt."""
+        """Return the drafter timed and counted, cut to what requests allow and, where lengths adapt, to what pays."""
         wall = drafter if isinstance(drafter, Walled) else None
-        drafter = self.pruned or drafter
+        drafter = ChoosyDrafter(self.pruned or drafter)
         if self.options.is_adaptive and self.options.schedules_verification:
             drafter = ScheduledDrafter(drafter, self.verification)
         timed = TimedDrafter(drafter, clock=self._clock, totals=self.totals, costs=self._draft_costs)

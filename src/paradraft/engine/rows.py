@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from paradraft.core.arrays import ints, join, starts_of
 from paradraft.core.errors import CapacityError
 from paradraft.core.records import Batch, Plan
+from paradraft.core.requests import may_draft
 from paradraft.engine.generation import Generation
 from paradraft.engine.statistics import Admissions
 from paradraft.kv.lease import Lease
@@ -196,7 +197,7 @@ def _need_of(row: Row) -> RowNeed:
         known_len=row.generation.known_len,
         committed=row.lease.committed,
         remaining=row.generation.remaining,
-        gamma=params.gamma if params.speculate else 0,
+        gamma=params.gamma if may_draft(params) else 0,
         max_chunk=PROMPT_LOGPROBS_CHUNK if row.generation.lacks_prompt_logprobs else 2**31 - 1,
     )
 

@@ -26,6 +26,7 @@ _TYPES = {
 
 # A line for each: browsers take several on one line for a single one that they do not know, and ask for no password.
 _CHALLENGES = ("Bearer", 'Basic realm="paradraft", charset="UTF-8"')
+_FIELDS = {"draft_from": "speculative.drafter", "gamma": "speculative.gamma"}  # what clients call them
 
 
 class ApiError(Exception):
@@ -51,7 +52,8 @@ class ApiError(Exception):
 def refused(error: ParadraftError) -> ApiError:
     """Return what a refusal of the engine is to a client; the field it names, as in `top_p=2`, becomes param."""
     name, equals, _ = error.problem.partition("=")
-    return ApiError(400, str(error), code="invalid_value", param=name if equals and name.isidentifier() else None)
+    param = _FIELDS.get(name, name) if equals and name.isidentifier() else None
+    return ApiError(400, str(error), code="invalid_value", param=param)
 
 
 def error_body(status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:

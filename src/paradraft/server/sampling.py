@@ -49,6 +49,7 @@ def sampling_of(
             gamma=body.speculative.gamma,
             speculate=body.speculative.enabled,
             grammar=grammar,
+            draft_from=_names(body.speculative.drafter),
         )
     except ConfigError as error:
         raise refused(error) from error
@@ -59,3 +60,7 @@ def _biases(given: dict[str, float]) -> dict[int, float]:
         if not (key.isascii() and key.isdecimal() and len(key) <= 10):
             raise ApiError(400, f"logit_bias: {key!r} is no token id.", param="logit_bias", code="invalid_value")
     return {int(key): bias for key, bias in given.items()}
+
+
+def _names(given: str | list[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

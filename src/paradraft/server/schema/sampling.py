@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from paradraft.core.sampling import MAX_CHOICES, MAX_LOGPROBS, MAX_SEED, MAX_STOPS
+from paradraft.core.sampling import EVERY_SOURCE, MAX_CHOICES, MAX_LOGPROBS, MAX_SEED, MAX_STOPS
 from paradraft.server.schema.base import Body
 
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Stop = Annotated[str, Field(min_length=1, max_length=1024)]
+SourceName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class StreamOptions(Body):
@@ -21,9 +22,13 @@ class StreamOptions(Body):
 
 
 class Speculation(Body):
-    """An extension: how this request drafts, and whether the answer tells about it. None of it changes the text."""
+    """An extension: how this request drafts, and whether the answer tells about it. None of it changes the text.
+
+    drafter: which of the drafter's sources may draft: `auto` for all, `none`, a name or several.
+    """
 
     enabled: bool = True
+    drafter: SourceName | Annotated[list[SourceName], Field(max_length=MAX_STOPS)] = EVERY_SOURCE
     gamma: Annotated[int, Field(ge=0, le=64)] | None = None
     stats: bool = False
     origins: bool = False
