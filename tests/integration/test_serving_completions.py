@@ -7,8 +7,11 @@ import json
 import pytest
 
 from paradraft.core.sampling import SamplingParams
+from paradraft.server.options import ServerOptions
 from support.engines import ids_of, request, run
-from support.serving import NAME, served, stub_engine
+from support.fake_drafters import OracleDrafter
+from support.serving import BYTES, NAME, served, stub_engine
+from support.stub_target import hashed_law
 
 ASK = {"model": NAME, "prompt": [72, 105], "max_tokens": 12, "temperature": 0}
 
@@ -26,7 +29,7 @@ def post(server, **fields):
 def chunks_of(server, **fields) -> list[dict]:
     with server.client.stream("POST", "/v1/completions", json={**ASK, "stream": True, **fields}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        lines = [line for line in response.iter_lines() if line]
+        lines = [line for line in response.iter_lines() if line and not line.startswith(":")]
     assert lines[-1] == "data: [DONE]"
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
 
@@ -139,3 +142,37 @@ def test_errors_of_the_server_itself_have_the_same_shape(server):
     assert statuses == [404, 405, 415, 400]
     for response in (wrong_path, wrong_method, wrong_type, no_json):
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize("way", ["spread", "rhythm"])
+def test_smoothing_changes_when_a_stream_is_sent_and_not_what(server, way):
+    whole = post(server, n=2, temperature=0.8, seed=3).json()["choices"]
+    with served(options=ServerOptions(smoothing=way, smoothing_ms=5)) as smoothed:
+        chunks = chunks_of(smoothed, n=2, temperature=0.8, seed=3)
+    told = [choice for chunk in chunks for choice in chunk["choices"]]
+    for choice in whole:
+        own = [piece for piece in told if piece["index"] == choice["index"]]
+        assert "".join(piece["text"] for piece in own) == choice["text"]
+        assert [piece["finish_reason"] for piece in own if piece["finish_reason"]] == [choice["finish_reason"]]
+
+
+def test_a_fixed_beat_sends_packets_of_whole_blocks():
+    with (
+        served(options=ServerOptions(smoothing="rhythm", smoothing_ms=5)) as smoothed,
+        smoothed.client.stream("POST", "/v1/completions", json={**ASK, "stream": True}) as response,
+    ):
+        body = b"".join(response.iter_raw())
+    assert len(body) % 1024 == 0
+
+
+def test_a_request_says_which_sources_draft():
+    with served(stub_engine(drafter=OracleDrafter(hashed_law(BYTES)))) as server:
+
+        def drafted(source: object) -> int:
+            answer = post(server, speculative={"drafter": source, "stats": True})
+            return answer.json()["metrics"]["speculative_decoding"]["num_draft_tokens"]
+
+        assert drafted("none") == drafted([]) == 0
+        assert drafted("auto") == drafted("fake") == drafted(["fake"]) > 0
+        error = post(server, speculative={"drafter": "medusa"}).json()["error"]
+    assert (error["param"], "auto, none, fake" in error["message"]) == ("speculative.drafter", True)

@@ -13,6 +13,7 @@ import uvicorn
 
 from paradraft import LLM
 from paradraft.app.serving import served_model
+from paradraft.core.filtering import FilterFactory
 from paradraft.core.ports import Tokenizer
 from paradraft.core.serving import Figures, Observer, ServedModel
 from paradraft.engine.engine import Engine
@@ -72,6 +73,7 @@ def served(
     tokenizer: Tokenizer | None = None,
     model: ServedModel | None = None,
     figures: Figures | None = None,
+    make_filter: FilterFactory | None = None,
 ) -> Iterator[Served]:
     """Run a server in front of an engine, the stub unless another is given, and stop it in the end.
 
@@ -80,7 +82,7 @@ def served(
     engine = engine or stub_engine()
     tokenizer = tokenizer or ByteTokenizer(engine.limits.vocab_size)
     service = InlineService(engine, model=model or described(engine), tokenizer=tokenizer)
-    context = build_context(service, observer or QuietObserver(), options or ServerOptions())
+    context = build_context(service, observer or QuietObserver(), options or ServerOptions(), make_filter=make_filter)
     config = uvicorn.Config(
         build_app(context, Keys(keys), figures), port=0, log_config=None, access_log=False, ws="none"
     )

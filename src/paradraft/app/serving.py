@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import time
 
 from fastapi import FastAPI
 
 from paradraft.app.llm import LLM
+from paradraft.core.errors import ConfigError
+from paradraft.core.filtering import FilterFactory
 from paradraft.core.sampling import SamplingParams
 from paradraft.core.serving import ServedModel, Service
 from paradraft.observe.metrics import ServingMetrics
@@ -54,8 +57,34 @@ def warm_up(llm: LLM) -> None:
     gc.freeze()  # what was loaded stays; collecting it again and again would only stall steps
 
 
-def compose(service: Service, options: ServerOptions, keys: Keys) -> tuple[FastAPI, Context]:
-    """Return the application and what its routes work with."""
+def compose(
+    service: Service, options: ServerOptions, keys: Keys, *, make_filter: FilterFactory | None = None
+) -> tuple[FastAPI, Context]:
+    """Return the application and what its routes work with. make_filter: of what answers say, none by default."""
     metrics = ServingMetrics(service.model)
-    context = build_context(service, metrics, options)
+    context = build_context(service, metrics, options, make_filter=make_filter)
     return build_app(context, keys, metrics), context
+
+
+def load_filter(name: str) -> FilterFactory:
+    """Return what `module:function` names, a function without parameters that returns the filter of a choice.
+
+    Raises ConfigError for what cannot be imported or called.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise ConfigError(f"The output filter {name!r} is not of the form module:function.", remedy="Name it so.")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"The output filter {name!r} cannot be imported ({error}).",
+            remedy="Install its module, or name its folder in PYTHONPATH.",
+        ) from error
+    if not (callable(found) and callable(found())):
+        raise ConfigError(
+            f"The output filter {name!r} does not return a filter.",
+            remedy="Name a function without parameters that returns a function of a text and whether it is the last.",
+        )
+    make: FilterFactory = found
+    return make

@@ -16,6 +16,7 @@ from paradraft.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from paradraft.app.llm import LLM
+    from paradraft.core.filtering import FilterFactory
     from paradraft.server.guards.keys import Keys
     from paradraft.server.listening import Address
     from paradraft.server.options import ServerOptions
@@ -53,6 +54,16 @@ def serve(
     ] = None,
     drain: Annotated[float, typer.Option(help="Seconds running requests may go on after SIGTERM.")] = 30.0,
     page: Annotated[bool, typer.Option("--page/--no-page", help="A playground and live charts at /.")] = True,
+    stream_smoothing_ms: Annotated[
+        float, typer.Option(help="Milliseconds within which the tokens of a stream are evened out; 0: not at all.")
+    ] = 0.0,
+    stream_smoothing: Annotated[
+        str, typer.Option(help="spread (evens out bursts) or rhythm (sends at a fixed beat, against onlookers).")
+    ] = "spread",
+    output_filter: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Makes the filter that everything said goes through."),
+    ] = None,
     rule: options.Rule = None,
     gamma: options.Gamma = None,
     dtype: options.Dtype = None,
@@ -78,13 +89,24 @@ def serve(
         drain_seconds=drain,
         tool_format=tool_format,
         has_page=page,
+        smoothing=stream_smoothing,
+        smoothing_ms=stream_smoothing_ms,
     )
+    make_filter = None if output_filter is None else _filter(output_filter)
     from paradraft.cli.opening import load_llm
 
-    _run(load_llm(chosen), given, keys, Address(host=host, port=port))
+    _run(load_llm(chosen), given, keys, Address(host=host, port=port), make_filter)
 
 
-def _run(llm: LLM, given: ServerOptions, keys: Keys, address: Address) -> None:
+def _filter(name: str) -> FilterFactory:
+    from paradraft.app.serving import load_filter
+
+    return load_filter(name)
+
+
+def _run(
+    llm: LLM, given: ServerOptions, keys: Keys, address: Address, make_filter: FilterFactory | None = None
+) -> None:
     import uvloop
 
     from paradraft.app.serving import compose, open_service, warm_up
@@ -94,7 +116,7 @@ def _run(llm: LLM, given: ServerOptions, keys: Keys, address: Address) -> None:
     with waiting("Warming up"):
         warm_up(llm)
     service = open_service(llm)
-    app, context = compose(service, given, keys)
+    app, context = compose(service, given, keys, make_filter=make_filter)
     uvloop.run(listen(app, context, address, on_ready=lambda url: _announce(llm, url, keys)))
 
 

@@ -92,6 +92,7 @@ class TokenEvent:
     pieces: tuple[str, ...]  # the text each token released, and behind it what an end from outside released
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None  # with the first event of choice 0
+    num_hidden: int = 0  # tokens besides, whose text an output filter changed
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None  # the stop text or stop id that ended it
     error: str | None = None

@@ -31,6 +31,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     ABORT = "abort"
     ERROR = "error"
+    CONTENT_FILTER = "content_filter"  # a server's output filter ended it
 
 
 class Hindrance(StrEnum):

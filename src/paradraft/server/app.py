@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from paradraft.core.filtering import FilterFactory
 from paradraft.core.serving import Figures, Observer, Service
 from paradraft.core.version import __version__
 from paradraft.server.admission import Admission
 from paradraft.server.errors import add_error_handlers
 from paradraft.server.exchange import Context
+from paradraft.server.filtering import OutputFiltering, Unfiltered
 from paradraft.server.guards.bodies import BodyGuard
 from paradraft.server.guards.hosts import HostGuard
 from paradraft.server.guards.keys import KeyGuard, Keys
@@ -27,8 +29,10 @@ from paradraft.server.routes.tokens import tokens
 from paradraft.server.switchboard import Switchboard
 
 
-def build_context(service: Service, observer: Observer, options: ServerOptions) -> Context:
-    """Return what the routes work with; the service has not been started yet."""
+def build_context(
+    service: Service, observer: Observer, options: ServerOptions, *, make_filter: FilterFactory | None = None
+) -> Context:
+    """Return what the routes work with; the service has not been started yet. make_filter: of what answers say."""
     switchboard = Switchboard(service, observer)
     return Context(
         service=service,
@@ -36,6 +40,7 @@ def build_context(service: Service, observer: Observer, options: ServerOptions) 
         options=options,
         switchboard=switchboard,
         admission=Admission(service, switchboard, options),
+        filtering=Unfiltered() if make_filter is None else OutputFiltering(make_filter, seconds=options.filter_seconds),
     )
 
 

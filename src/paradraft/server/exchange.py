@@ -16,6 +16,7 @@ from paradraft.server.admission import Admission
 from paradraft.server.answers.format import AnswerFormat
 from paradraft.server.answers.gathered import Gathered
 from paradraft.server.answers.usage import Json, metrics_of, usage_of
+from paradraft.server.filtering import Filtering
 from paradraft.server.options import ServerOptions
 from paradraft.server.schema.sampling import SamplingFields
 from paradraft.server.switchboard import Switchboard
@@ -30,6 +31,7 @@ class Context:
     options: ServerOptions
     switchboard: Switchboard
     admission: Admission
+    filtering: Filtering
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +74,7 @@ class Exchange:
         first = choices[:: self.requests[0].params.n]
         return usage_of(
             sum(len(request.prompt) for request in self.requests),
-            sum(len(choice.token_ids) for choice in choices) if self.counts_answers else 0,
+            sum(len(choice.token_ids) + choice.num_hidden for choice in choices) if self.counts_answers else 0,
             sum(choice.stats.cached_prompt_tokens for choice in first if choice.stats is not None),
         )
 

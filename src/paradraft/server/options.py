@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from paradraft.core.errors import ConfigError
 from paradraft.server.tools.formats import FORMATS
 
+SPREAD, RHYTHM = "spread", "rhythm"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerOptions:
@@ -16,8 +18,11 @@ class ServerOptions:
     without port; `*` allows any. cors_origins: pages of other origins that may call, none by default.
     max_waiting: choices that may wait for a row beyond those that run. deadline_seconds: from a request's arrival to
     its last token. stall_seconds: how long a step may take before the server says it is not ready. drain_seconds: how
-    long a stopping server lets running requests go on. smoothing_ms: how long streamed tokens are gathered. has_page:
-    whether there is a page at `/`. tool_format: how the model writes calls of tools; None: as its chat template shows.
+    long a stopping server lets running requests go on. smoothing: how streamed tokens are smoothed
+    (server/smoothing.py): `spread` evens out bursts, and smoothing_ms bounds how long a token may wait; `rhythm` sends
+    at a fixed beat of smoothing_ms. smoothing_ms 0: tokens are sent as they come. filter_seconds: how long an output
+    filter may look at a token.
+    has_page: whether there is a page at `/`. tool_format: how the model writes calls of tools; None: as its chat template shows.
 
     Raises ConfigError naming the option, the value and the range.
     """
@@ -33,12 +38,16 @@ class ServerOptions:
     deadline_seconds: float = 600.0
     stall_seconds: float = 4.0
     drain_seconds: float = 30.0
+    smoothing: str = SPREAD
     smoothing_ms: float = 0.0
     tool_format: str | None = None
+    filter_seconds: float = 1.0
     has_page: bool = True
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        if self.smoothing not in (SPREAD, RHYTHM):
+            raise ConfigError(f"smoothing={self.smoothing!r} is not known.", remedy=f"Use {SPREAD} or {RHYTHM}.")
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if isinstance(value, bool) or not low <= value <= high:
@@ -59,4 +68,5 @@ _RANGES = (
     ("stall_seconds", 0.1, 3_600.0),
     ("drain_seconds", 0.0, 3_600.0),
     ("smoothing_ms", 0.0, 10_000.0),
+    ("filter_seconds", 0.001, 60.0),
 )

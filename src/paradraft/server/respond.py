@@ -13,14 +13,15 @@ from fastapi import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from paradraft.core.events import TokenEvent
 from paradraft.core.records import FinishReason
-from paradraft.server.answers.frames import DONE, error_frame, frame
+from paradraft.server.answers.frames import DONE, error_frame, frame, padded
 from paradraft.server.answers.gathered import Gathered
 from paradraft.server.answers.usage import Json
 from paradraft.server.errors import ApiError, error_body, error_response
 from paradraft.server.exchange import Context, Exchange
-from paradraft.server.switchboard import Inbox
+from paradraft.server.filtering import Judge
+from paradraft.server.smoothing import Numbered, Pacer, Straight, pacer_of
+from paradraft.server.switchboard import Burst, Inbox
 
 log = logging.getLogger("paradraft.server")
 Result = TypeVar("Result")
@@ -48,8 +49,8 @@ async def respond(exchange: Exchange, context: Context, http: HttpRequest) -> Re
 async def _answer(exchange: Exchange, context: Context) -> Json:
     choices = [Gathered() for _ in range(exchange.num_choices)]
     context.admission.check(exchange.num_choices)
-    with context.switchboard.open(exchange.requests) as inbox:
-        async for numbered in _numbered(exchange, inbox, context.options.deadline_seconds):
+    with context.filtering.open(exchange.num_choices) as judge, context.switchboard.open(exchange.requests) as inbox:
+        async for numbered in _numbered(exchange, context, inbox, judge, Straight()):
             for number, event in numbered:
                 choices[number].add(event)
     for choice in choices:
@@ -79,25 +80,29 @@ class EventStream(Response):
         """Send the stream until it ends or the client leaves."""
         try:
             self._context.admission.check(self._exchange.num_choices)
-        except ApiError as error:
+            with suppress(ClientGone, OSError):  # nobody is left to be told
+                await _while_connected(self._pump(send), receive)
+        except ApiError as error:  # only from before the first byte: later ones are told in the stream
             await error_response(error)(scope, receive, send)
-            return
-        with suppress(ClientGone, OSError):  # nobody is left to be told
-            await _while_connected(self._pump(send), receive)
 
     async def _pump(self, send: Send) -> None:
-        with self._context.switchboard.open(self._exchange.requests) as inbox:
+        context, exchange = self._context, self._exchange
+        with (
+            context.filtering.open(exchange.num_choices) as judge,
+            context.switchboard.open(exchange.requests) as inbox,
+        ):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async for frames in self._frames(inbox):
+            async for frames in self._frames(inbox, judge):
                 await send({"type": "http.response.body", "body": frames, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _frames(self, inbox: Inbox) -> AsyncIterator[bytes]:
+    async def _frames(self, inbox: Inbox, judge: Judge) -> AsyncIterator[bytes]:
         exchange = self._exchange
+        pacer = pacer_of(self._context.options, asyncio.get_running_loop().time())
         choices = [Gathered() for _ in range(exchange.num_choices)]
         opened: set[int] = set()
         try:
-            async for numbered in _numbered(exchange, inbox, self._context.options.deadline_seconds):
+            async for numbered in _numbered(exchange, self._context, inbox, judge, pacer):
                 frames = []
                 for number, event in numbered:
                     choices[number].add(event)
@@ -107,13 +112,13 @@ class EventStream(Response):
                     frames += [self._chunk([each], choices) for each in ([opening] if opening else []) + deltas]
                     if event.error is not None:
                         frames.append(error_frame(_failure_body(event.error)))
-                yield b"".join(frames)
+                yield padded(b"".join(frames), pacer.padded_to)
         except ApiError as error:
             yield error_frame(error_body(error.status, error.message, code=error.code))
             return
         if exchange.tells_usage:
-            yield self._chunk([], choices, is_last=True)
-        yield DONE
+            yield padded(self._chunk([], choices, is_last=True), pacer.padded_to)
+        yield padded(DONE, pacer.padded_to)
 
     def _chunk(self, deltas: list[Json], choices: list[Gathered], *, is_last: bool = False) -> bytes:
         exchange = self._exchange
@@ -126,18 +131,36 @@ class EventStream(Response):
         return frame(chunk)
 
 
-async def _numbered(exchange: Exchange, inbox: Inbox, seconds: float) -> AsyncIterator[list[tuple[int, TokenEvent]]]:
-    """Yield the events that came together, by the number of their choice; raise ApiError after so many seconds."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not inbox.is_read:
-        try:
-            async with asyncio.timeout_at(deadline):
-                burst = await inbox.burst()
-        except TimeoutError as error:
+async def _numbered(
+    exchange: Exchange, context: Context, inbox: Inbox, judge: Judge, pacer: Pacer
+) -> AsyncIterator[Numbered]:
+    """Yield what is to be told next, by the number of its choice; raise ApiError once the deadline has passed."""
+    clock, seconds = asyncio.get_running_loop().time, context.options.deadline_seconds
+    deadline = clock() + seconds
+    num_open = exchange.num_choices
+    while num_open:
+        wakes_at = pacer.wakes_at()
+        burst = await _burst(inbox, deadline if wakes_at is None else min(deadline, wakes_at))
+        if burst is None and clock() >= deadline:
             raise ApiError(
                 503, f"The answer was not ready after {seconds:g} s.", code="deadline_exceeded", retry_after=5
-            ) from error
-        yield [(exchange.number(at, event.index), event) for at, event in burst]
+            )
+        if burst:
+            numbered = [(exchange.number(at, event.index), event) for at, event in burst]
+            pacer.take(await judge.judge(numbered), clock())
+        due = pacer.due(clock())
+        if due is not None:
+            num_open -= sum(event.finish_reason is not None for _, event in due)
+            yield due
+
+
+async def _burst(inbox: Inbox, until: float) -> Burst | None:
+    """Return what comes next, None if nothing has come by then."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await inbox.burst()
+    except TimeoutError:
+        return None
 
 
 def _check_ended_well(choice: Gathered) -> None:

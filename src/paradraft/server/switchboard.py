@@ -36,11 +36,6 @@ class Inbox:
         self._num_open -= event.finish_reason is not None
         self._has_mail.set()
 
-    @property
-    def is_read(self) -> bool:
-        """Whether every choice has ended and its events were taken."""
-        return self.is_finished and not self._events
-
     async def burst(self) -> Burst:
         """Return what has come since the last time, once there is something."""
         await self._has_mail.wait()

@@ -7,6 +7,7 @@ import orjson
 from paradraft.server.answers.usage import Json
 
 DONE = b"data: [DONE]\n\n"
+_COMMENT = b": \n\n"
 
 
 def frame(body: Json) -> bytes:
@@ -17,3 +18,13 @@ def frame(body: Json) -> bytes:
 def error_frame(body: bytes) -> bytes:
     """Return an event with an error that came after the stream began."""
     return b"data: " + body + b"\n\n"
+
+
+def padded(frames: bytes, size: int) -> bytes:
+    """Return the events behind a comment, which clients leave out, that fills them up to a multiple of `size` bytes."""
+    lack = -len(frames) % size
+    if not lack and frames:
+        return frames
+    # A comment takes a colon, a space and an empty line at least.
+    lack += size if lack < len(_COMMENT) else 0
+    return _COMMENT.replace(b" ", b" " * (lack - len(_COMMENT) + 1)) + frames

@@ -16,6 +16,7 @@ class Gathered:
     token_ids: list[int] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
+    num_hidden: int = 0  # tokens besides, whose text an output filter changed
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None
@@ -28,6 +29,7 @@ class Gathered:
         self.token_ids.extend(event.token_ids)
         self.origins.extend(event.origins)
         self.logprobs.extend(event.logprobs)
+        self.num_hidden += event.num_hidden
         if event.prompt_logprobs is not None:
             self.prompt_logprobs = event.prompt_logprobs
         if event.finish_reason is not None:
