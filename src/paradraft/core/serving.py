@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from paradraft.core.arrays import FloatArray
 from paradraft.core.events import GenerationStats, TokenEvent
 from paradraft.core.faults import DrafterFaults
 from paradraft.core.ports import Tokenizer
@@ -31,6 +33,7 @@ class ServedModel:
     longest: int  # tokens of a prompt and its answer together
     gamma: int  # most draft tokens per step on one path
     max_rows: int
+    embedding_size: int = 0  # numbers of an embedding; 0: it gives none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +104,14 @@ class Service(Protocol):
 
     def cancel(self, request_id: str) -> None:
         """End a request soon and free its pages; its choices get their last events. Unknown ids are ignored."""
+        ...
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Future[list[FloatArray]]:
+        """Queue token ids to be embedded; the answer has a vector of length 1 for each text, [embedding_size].
+
+        Raises RequestRefused for texts that cannot be embedded. The answer fails if the engine ends or the pass does;
+        whoever cancels it gets nothing more computed.
+        """
         ...
 
     def health(self) -> Health:

@@ -117,6 +117,11 @@ class Decoder:
                 hidden[number] = states
         return PassResult(logits=self._logits(states, layout), hidden=hidden, entropies=entropies)
 
+    def last_hidden(self, layout: PassLayout, store: KvStore) -> Tensor:
+        """Run one pass and return what the head would read at every fed token: the final norm's output, [T, C]."""
+        last = self.config.num_layers - 1
+        return self._final_norm(self.run(layout, store, Taps(hidden_layers={last})).hidden[last])
+
     def _project(
         self, layer: Layer, number: int, states: Tensor, slots: Slots, shared: tuple[LayerCache, Angles]
     ) -> Tensor:

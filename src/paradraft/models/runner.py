@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from paradraft.core.arrays import IntArray
+from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.pass_check import check_pass, check_taps
 from paradraft.core.passed import DoneTicket
@@ -18,7 +18,7 @@ from paradraft.models.decoder_config import read_decoder_config
 from paradraft.models.device import dtype_name
 from paradraft.models.kv_store import KvShape, KvStore
 from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.scores import TensorScores
+from paradraft.models.scores import TensorScores, to_host
 
 NO_NEEDS = Needs(sources=())
 _LARGEST_ADAPTED = 31 * 2**20
@@ -94,15 +94,21 @@ class TorchRunner:
 
     def submit(self, batch: Batch, proposal: Proposal) -> DoneTicket[TensorScores]:
         """Run a pass; see core.ports.Target. Raises ProtocolError for ids, places or rows that cannot be right."""
-        decoder = self._decoder
-        if decoder is None:
-            raise ProtocolError("The target is closed.", remedy="Build another one.")
+        decoder = self._open()
         check_pass(batch, proposal, self.limits)
         with torch.inference_mode():
             layout = lay_out(batch, proposal, self._layout_needs)
             result = decoder.run(layout, self._store, self._taps)
         scores = TensorScores(layout, result.logits, hidden=result.hidden, entropies=result.entropies)
         return DoneTicket(scores=scores)
+
+    def last_hidden(self, batch: Batch) -> FloatArray:
+        """Run a pass and return the final norm's output at its tokens; see core.ports.EmbeddingTarget."""
+        decoder, nothing = self._open(), Proposal.empty(batch.num_rows)
+        check_pass(batch, nothing, self.limits)
+        with torch.inference_mode():
+            states = decoder.last_hidden(lay_out(batch, nothing, self._layout_needs), self._store)
+        return to_host(states)
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         """Copy cache slots; all are read before any is written."""
@@ -113,6 +119,11 @@ class TorchRunner:
         """Free weights and cache."""
         self._decoder = None
         self._store.close()
+
+    def _open(self) -> Decoder:
+        if self._decoder is None:
+            raise ProtocolError("The target is closed.", remedy="Build another one.")
+        return self._decoder
 
 
 def _keep_freed_memory() -> None:

@@ -26,7 +26,7 @@ class TensorScores:
         self.starts = layout.starts
         self.fed_starts = layout.fed_starts
         self._logits = logits
-        self._host = _to_host(logits) if logits.device.type == "cpu" else None
+        self._host = to_host(logits) if logits.device.type == "cpu" else None
         self._hidden = hidden
         self._entropies = entropies
 
@@ -40,7 +40,7 @@ class TensorScores:
     def row(self, index: int) -> FloatArray:
         """Return the logits at a scored position, [V], read-only."""
         if self._host is None:
-            return _to_host(self._logits[index])
+            return to_host(self._logits[index])
         logits: FloatArray = self._host[index]
         return logits
 
@@ -50,14 +50,15 @@ class TensorScores:
 
     def hidden(self, layer: int) -> FloatArray:
         """Return a tap at every fed token, [T, hidden size]; raise ProtocolError for a layer that is not tapped."""
-        return _to_host(recorded(self._hidden, layer, "hidden states"))
+        return to_host(recorded(self._hidden, layer, "hidden states"))
 
     def attention_entropy(self, layer: int) -> FloatArray:
         """Return a layer's attention entropies, [T, heads]; raise ProtocolError if they were not asked for."""
-        return _to_host(recorded(self._entropies, layer, "attention entropies"))
+        return to_host(recorded(self._entropies, layer, "attention entropies"))
 
 
-def _to_host(values: Tensor) -> FloatArray:
+def to_host(values: Tensor) -> FloatArray:
+    """Return the values in fp32, read-only."""
     array: FloatArray = values.to(device="cpu", dtype=torch.float32).numpy()
     array.flags.writeable = False
     return array

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from paradraft.core.arrays import IntArray, ints
+import numpy as np
+
+from paradraft.core.arrays import FloatArray, IntArray, ints
 from paradraft.core.errors import ConfigError, ProtocolError
 from paradraft.core.pass_check import check_pass, check_taps
 from paradraft.core.passed import DoneTicket
@@ -102,6 +104,18 @@ class NativeRunner:
             entropies=output.entropies,
         )
         return DoneTicket(scores=scores)
+
+    def last_hidden(self, batch: Batch) -> FloatArray:
+        """Run a pass and return the final norm's output at its tokens; see core.ports.EmbeddingTarget."""
+        executor, nothing = self._open(), Proposal.empty(batch.num_rows)
+        check_pass(batch, nothing, self.limits)
+        last = len(self._weights.layers) - 1
+        given, _ = lay_out(batch, nothing, Taps(hidden_layers=ints([last]), entropy_layers=ints([])))
+        states = executor.run(given).hidden[last]
+        mean_square = np.square(states, dtype=np.float64).mean(axis=-1, keepdims=True)
+        scale = np.sqrt(mean_square + self._weights.norm_eps).astype(np.float32)
+        normed: FloatArray = states / scale * self._weights.final_norm
+        return normed
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         """Copy cache slots; all are read before any is written."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from paradraft.core.errors import ParadraftError
+from paradraft.core.arrays import FloatArray
+from paradraft.core.errors import CapacityError, ParadraftError
 from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Clock, Tokenizer
 from paradraft.core.records import FinishReason
@@ -37,11 +38,17 @@ class _Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class _Embed:
+    texts: Sequence[Sequence[int]]
+    answer: Future[list[FloatArray]] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
 class _Stop:
     pass
 
 
-_Command = _Add | _Cancel | _Snapshot | _Stop
+_Command = _Add | _Cancel | _Snapshot | _Embed | _Stop
 
 
 class InlineService:
@@ -94,6 +101,14 @@ class InlineService:
     def cancel(self, request_id: str) -> None:
         """End a request between this step and the next."""
         self._send(_Cancel(request_id))
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Future[list[FloatArray]]:
+        """Queue texts to be embedded; see Service."""
+        self._engine.check_texts(texts)
+        asked = _Embed(texts)
+        if not self._send(asked):
+            asked.answer.set_exception(_ended(self._failure))
+        return asked.answer
 
     def health(self) -> Health:
         """Return whether steps end."""
@@ -155,7 +170,7 @@ class InlineService:
                 return False
             self._carry_out(command)
 
-    def _carry_out(self, command: _Add | _Cancel | _Snapshot) -> None:
+    def _carry_out(self, command: _Add | _Cancel | _Snapshot | _Embed) -> None:
         match command:
             case _Add(request):
                 self._add(request)
@@ -163,6 +178,8 @@ class InlineService:
                 self._tell(self._engine.abort(request_id))
             case _Snapshot(answer):
                 answer.set_result(self._engine.snapshot())
+            case _Embed(texts, answer):
+                self._engine.embed(texts, answer)
 
     def _add(self, request: Request) -> None:
         try:
@@ -198,12 +215,19 @@ class InlineService:
         for request_id, choices in self._open.items():
             self._deliver(_endings(request_id, sorted(choices), why))
         self._open.clear()
+        self._engine.fail_embeddings(_ended(self._failure))
         while not self._commands.empty():
             match self._commands.get():
                 case _Add(request):
                     self._deliver(_endings(request.request_id, range(request.params.n), why))
                 case _Snapshot(answer):
                     answer.set_result(self._last_snapshot)
+                case _Embed(_, embeddings):
+                    embeddings.set_exception(_ended(self._failure))
+
+
+def _ended(failure: str | None) -> CapacityError:
+    return CapacityError(failure or _STOPPED, remedy="Start it again.")
 
 
 def _endings(request_id: str, choices: range | list[int], error: str) -> list[TokenEvent]:

@@ -21,6 +21,7 @@ from paradraft.server.guards.keys import KeyGuard, Keys
 from paradraft.server.options import ServerOptions
 from paradraft.server.routes.chat import chat
 from paradraft.server.routes.completions import completions
+from paradraft.server.routes.embeddings import embeddings
 from paradraft.server.routes.health import health
 from paradraft.server.routes.metrics import metrics
 from paradraft.server.routes.models import models
@@ -66,14 +67,8 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
         separate_input_output_schemas=False,
     )
     add_error_handlers(app, context.observer)
-    for router in (
-        chat(context),
-        completions(context),
-        tokens(context),
-        models(context),
-        health(context),
-        page(context),
-    ):
+    routes = (chat, completions, embeddings, tokens, models, health, page)
+    for router in [route(context) for route in routes]:
         app.include_router(router)
     if figures is not None:
         app.include_router(metrics(context, figures))

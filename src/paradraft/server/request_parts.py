@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import TypeGuard
 
 from anyio import to_thread
 from fastapi import Request as HttpRequest
@@ -42,3 +43,18 @@ def seed_of(params: SamplingParams, index: int) -> int:
 def tenant_of(http: HttpRequest) -> str:
     """Return whose request it is; only requests of one tenant share cached prefixes."""
     return str(http.scope.get("paradraft.tenant", ""))
+
+
+def as_prompts(
+    given: str | list[str] | list[int] | list[list[int]], context: Context, *, param: str
+) -> list[str | list[int]]:
+    """Return one or several texts or token ids as a list; raise ApiError naming `param` if there are too many."""
+    several: list[str | list[int]] = [given] if isinstance(given, str) or _is_ids(given) else [*given]
+    limit = context.options.max_prompts
+    if len(several) > limit:
+        raise ApiError(400, f"{param}: {len(several)} are more than this server's limit of {limit}.", param=param)
+    return several
+
+
+def _is_ids(given: list[str] | list[int] | list[list[int]]) -> TypeGuard[list[int]]:
+    return isinstance(given[0], int)

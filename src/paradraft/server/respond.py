@@ -26,7 +26,7 @@ from paradraft.server.switchboard import Burst, Inbox
 log = logging.getLogger("paradraft.server")
 Result = TypeVar("Result")
 
-_CLIENT_GONE = 499  # as proxies log it; nobody receives it
+CLIENT_GONE = 499  # as proxies log it; nobody receives it
 _FAILED = "The model failed on this request; the reason is in the server's log."
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not hold a stream back
 
@@ -40,9 +40,9 @@ async def respond(exchange: Exchange, context: Context, http: HttpRequest) -> Re
     if exchange.streams:
         return EventStream(exchange, context)
     try:
-        body = await _while_connected(_answer(exchange, context), http.receive)
+        body = await while_connected(_answer(exchange, context), http.receive)
     except ClientGone:
-        return Response(status_code=_CLIENT_GONE)
+        return Response(status_code=CLIENT_GONE)
     return Response(orjson.dumps(body), media_type="application/json", headers={"X-Request-Id": exchange.token})
 
 
@@ -81,7 +81,7 @@ class EventStream(Response):
         try:
             self._context.admission.check(self._exchange.num_choices)
             with suppress(ClientGone, OSError):  # nobody is left to be told
-                await _while_connected(self._pump(send), receive)
+                await while_connected(self._pump(send), receive)
         except ApiError as error:  # only from before the first byte: later ones are told in the stream
             await error_response(error)(scope, receive, send)
 
@@ -176,7 +176,7 @@ def _failure_body(reason: str) -> bytes:
     return error_body(500, _FAILED, code="generation_failed")
 
 
-async def _while_connected(work: Coroutine[object, object, Result], receive: Receive) -> Result:
+async def while_connected(work: Coroutine[object, object, Result], receive: Receive) -> Result:
     """Return what the work returns; raise ClientGone, and cancel it, where the client leaves before."""
     running = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnection(receive))

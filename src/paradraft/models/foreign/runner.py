@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from paradraft.core.arrays import IntArray
+from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.errors import ProtocolError
 from paradraft.core.passed import DoneTicket
 from paradraft.core.ports import Limits, Needs
@@ -26,8 +26,8 @@ from paradraft.models.foreign.survey import Survey, survey
 from paradraft.models.foreign.taps import check_layers, hook_taps
 from paradraft.models.foreign.weights import build_module
 from paradraft.models.kv_store import KvStore
-from paradraft.models.layout import LayoutNeeds, lay_out
-from paradraft.models.scores import TensorScores
+from paradraft.models.layout import LayoutNeeds, PassLayout, lay_out
+from paradraft.models.scores import TensorScores, to_host
 
 RUNNER = "transformers (eager modules), slower than the built-in decoder"
 
@@ -92,17 +92,10 @@ class TransformersRunner:
 
         Raises ProtocolError if a position lies beyond the model's context or the target is closed.
         """
-        if self._module is None:
-            raise ProtocolError("The target is closed.", remedy="Build another one.")
-        layout = lay_out(batch, proposal, self._layout_needs)
-        if layout.highest_position >= self.limits.max_positions:
-            raise ProtocolError(
-                f"position {layout.highest_position} lies beyond the context of {self.limits.max_positions}.",
-                remedy="End rows before the model's context does.",
-            )
-        now = ForeignPass(layout=layout, store=self._store, places=self._places, entropy_layers=self._entropy_layers)
+        module, layout = self._open(), self._lay_out(batch, proposal)
+        now = self._pass(layout)
         with torch.inference_mode():
-            logits: Tensor = self._module(
+            logits: Tensor = module(
                 input_ids=layout.tokens[None],
                 position_ids=layout.positions[None],
                 use_cache=False,
@@ -110,6 +103,18 @@ class TransformersRunner:
                 paradraft_pass=now,
             ).logits[0]
         return DoneTicket(scores=TensorScores(layout, logits.float(), hidden=now.taps, entropies=now.entropies))
+
+    def last_hidden(self, batch: Batch) -> FloatArray:
+        """Run a pass and return the model's own last hidden state; see core.ports.EmbeddingTarget."""
+        module, layout = self._open(), self._lay_out(batch, Proposal.empty(batch.num_rows))
+        with torch.inference_mode():
+            states: Tensor = module.base_model(
+                input_ids=layout.tokens[None],
+                position_ids=layout.positions[None],
+                use_cache=False,
+                paradraft_pass=self._pass(layout),
+            ).last_hidden_state[0]
+        return to_host(states)
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         """Copy cache slots in every layer; all are read before any is written."""
@@ -122,6 +127,23 @@ class TransformersRunner:
         self._module = None
         self._places = {}
         self._store.close()
+
+    def _open(self) -> PreTrainedModel:
+        if self._module is None:
+            raise ProtocolError("The target is closed.", remedy="Build another one.")
+        return self._module
+
+    def _lay_out(self, batch: Batch, proposal: Proposal) -> PassLayout:
+        layout = lay_out(batch, proposal, self._layout_needs)
+        if layout.highest_position >= self.limits.max_positions:
+            raise ProtocolError(
+                f"position {layout.highest_position} lies beyond the context of {self.limits.max_positions}.",
+                remedy="End rows before the model's context does.",
+            )
+        return layout
+
+    def _pass(self, layout: PassLayout) -> ForeignPass:
+        return ForeignPass(layout=layout, store=self._store, places=self._places, entropy_layers=self._entropy_layers)
 
 
 def _limits(model: ForeignModel, num_pages: int, page_size: int) -> Limits:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from fastapi import APIRouter
 from fastapi import Request as HttpRequest
 from starlette.responses import Response
@@ -13,7 +11,7 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.server.answers.completion import CompletionFormat
 from paradraft.server.errors import ApiError
 from paradraft.server.exchange import Context, exchange_of, new_request_id
-from paradraft.server.request_parts import check_model, encode, seed_of, tenant_of
+from paradraft.server.request_parts import as_prompts, check_model, encode, seed_of, tenant_of
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.completions import CompletionBody
@@ -27,7 +25,7 @@ def completions(context: Context) -> APIRouter:
     @router.post("/v1/completions", summary="Go on from a text or from token ids")
     async def complete(body: CompletionBody, http: HttpRequest) -> Response:
         check_model(body.model, context)
-        prompts = _prompts(body, context)
+        prompts = as_prompts(body.prompt, context, param="prompt")
         params = _params(body, context)
         tokenizer = context.service.tokenizer
         encoded = [await encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
@@ -52,19 +50,6 @@ def completions(context: Context) -> APIRouter:
     return router
 
 
-def _prompts(body: CompletionBody, context: Context) -> list[str | list[int]]:
-    """Return one or several prompts as a list."""
-    prompt = body.prompt
-    several: list[str | list[int]] = [prompt] if isinstance(prompt, str) or _is_ids(prompt) else [*prompt]
-    if len(several) > context.options.max_prompts:
-        raise ApiError(
-            400,
-            f"prompt: {len(several)} prompts are more than this server's limit of {context.options.max_prompts}.",
-            param="prompt",
-        )
-    return several
-
-
 def _params(body: CompletionBody, context: Context) -> SamplingParams:
     if body.max_tokens == 0 and not body.echo:
         raise ApiError(400, "max_tokens: 0 asks for nothing without echo. Use 1 or more.", param="max_tokens")
@@ -78,7 +63,3 @@ def _params(body: CompletionBody, context: Context) -> SamplingParams:
         prompt_logprobs=body.logprobs if body.echo else None,
         grammar=grammar_of(body),
     )
-
-
-def _is_ids(prompt: list[str] | list[int] | list[list[int]]) -> TypeGuard[list[int]]:
-    return isinstance(prompt[0], int)

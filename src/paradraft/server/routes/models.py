@@ -49,6 +49,7 @@ def _card(name: str, context: Context) -> Json:
             "dtype": model.dtype,
             "runner": model.runner,
             "vocab_size": model.vocab_size,
+            "embedding_size": model.embedding_size,
             "limits": {
                 "rows": model.max_rows,
                 "waiting": options.max_waiting,

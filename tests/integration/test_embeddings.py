@@ -1,0 +1,190 @@
+"""Embeddings beside answers: the right numbers, whatever shares the pass, and no trace of them afterwards."""
+
+from __future__ import annotations
+
+import base64
+from concurrent.futures import Future
+from functools import cache
+
+import numpy as np
+import pytest
+
+from paradraft.core.errors import RequestRefused
+from paradraft.core.ports import Target
+from paradraft.core.sampling import SamplingParams
+from paradraft.server.options import ServerOptions
+from support.embedding import embedded, engine_over, expected
+from support.engines import build_engine, ids_of, request, run
+from support.serving import served
+from support.targets import TARGETS, build_target
+
+TEXTS = [[3, 14, 15, 9, 26, 5, 35, 8, 9, 7], [27], [18, 28, 1, 8, 28, 4, 5, 9, 4, 5, 9, 4, 5, 7, 7, 7, 20, 21, 22]]
+WARM = SamplingParams(temperature=0.8, max_tokens=12)
+NAMES = sorted(
+    {"torch-llama", "torch-qwen3", "native-llama", "native-qwen3", "transformers-gemma2", "transformers-gpt_neox"}
+    & TARGETS.keys()
+)
+
+
+@cache
+def shared(name: str) -> Target:
+    """Return a target that several engines use one after the other."""
+    return build_target(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_embedding_is_the_mean_of_the_last_hidden_states(name: str) -> None:
+    found = embedded(engine_over(shared(name)), TEXTS)
+    for vector, tokens in zip(found, TEXTS, strict=True):
+        np.testing.assert_allclose(vector, expected(name, tokens), atol=2e-5)
+        assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_neighbours_and_chunks_change_nothing(name: str) -> None:
+    together = embedded(engine_over(shared(name)), TEXTS)
+    in_bits = embedded(engine_over(shared(name), max_step_tokens=3), TEXTS)
+    for at, tokens in enumerate(TEXTS):
+        [alone] = embedded(engine_over(shared(name)), [tokens])
+        for other in (together[at], in_bits[at]):
+            if name.startswith("native"):
+                np.testing.assert_array_equal(other, alone)
+            else:
+                np.testing.assert_allclose(other, alone, atol=2e-5)
+
+
+def test_answers_that_run_meanwhile_stay_as_they_are() -> None:
+    prompts = {"a": TEXTS[0], "b": TEXTS[2]}
+    alone = {
+        key: ids_of(run(engine_over(shared("torch-llama")), request(key, prompt, WARM))[key, 0])
+        for key, prompt in prompts.items()
+    }
+    engine = engine_over(shared("torch-llama"))
+    answer: Future = Future()
+    engine.embed(TEXTS, answer)
+    events = run(engine, *(request(key, prompt, WARM) for key, prompt in prompts.items()))
+    assert {key: ids_of(events[key, 0]) for key in prompts} == alone
+    for vector, tokens in zip(answer.result(0), TEXTS, strict=True):
+        np.testing.assert_allclose(vector, expected("torch-llama", tokens), atol=2e-5)
+
+
+def test_pages_are_freed_and_nobody_finds_what_was_in_them() -> None:
+    engine = engine_over(shared("torch-llama"))
+    embedded(engine, TEXTS)
+    engine.pages.check()
+    counts = engine.pages.counts()
+    assert (counts.held, counts.cached) == (0, 0)
+    assert run(engine, request("x", TEXTS[2], WARM))["x", 0][-1].stats.cached_prompt_tokens == 0
+
+
+def test_texts_wait_until_rows_leave_pages_for_them() -> None:
+    engine = engine_over(shared("torch-llama"), num_pages=10)
+    answer: Future = Future()
+    engine.add(request("x", TEXTS[2], WARM))
+    engine.step()
+    engine.embed([TEXTS[2]], answer)
+    engine.step()
+    assert not answer.done()
+    run(engine)
+    np.testing.assert_allclose(answer.result(0)[0], expected("torch-llama", TEXTS[2]), atol=2e-5)
+
+
+def test_nothing_more_is_computed_for_who_cancels() -> None:
+    engine = engine_over(shared("torch-llama"), max_step_tokens=4)
+    answer: Future = Future()
+    engine.embed(TEXTS, answer)
+    engine.step()
+    assert answer.cancel()
+    engine.step()
+    assert not engine.has_work
+    assert engine.pages.counts().held == 0
+
+
+def test_a_pass_that_fails_ends_its_own_texts_alone(monkeypatch) -> None:
+    target = build_target("torch-llama")
+    engine = engine_over(target)
+    answers: list[Future] = [Future(), Future()]
+    right = target.last_hidden
+
+    def wrong(batch):
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(target, "last_hidden", wrong)
+    engine.embed([TEXTS[2]], answers[0])
+    alone = ids_of(run(engine_over(shared("torch-llama")), request("x", TEXTS[0], WARM))["x", 0])
+    assert ids_of(run(engine, request("x", TEXTS[0], WARM))["x", 0]) == alone
+    with pytest.raises(RuntimeError, match="on purpose"):
+        answers[0].result(0)
+    monkeypatch.setattr(target, "last_hidden", right)
+    engine.embed([TEXTS[1]], answers[1])
+    run(engine)
+    np.testing.assert_allclose(answers[1].result(0)[0], expected("torch-llama", TEXTS[1]), atol=2e-5)
+    assert engine.pages.counts().held == 0
+
+
+@pytest.mark.parametrize("texts", [[[]], [[1] * 41], [[5, 61]], [[-1]]])
+def test_texts_that_cannot_be_embedded_are_refused(texts: list[list[int]]) -> None:
+    with pytest.raises(RequestRefused, match="Text 0"):
+        engine_over(shared("torch-llama")).check_texts(texts)
+
+
+def test_a_target_without_hidden_states_says_so() -> None:
+    with pytest.raises(RequestRefused, match="no embeddings"):
+        build_engine().check_texts([[1]])
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served(engine_over(build_target("torch-llama")), options=ServerOptions(max_prompts=4)) as running:
+        yield running
+
+
+def test_the_route_answers_in_openais_shape(server) -> None:
+    answer = server.client.post("/v1/embeddings", json={"input": TEXTS}).json()
+    assert (answer["object"], answer["model"]) == ("list", "stub")
+    assert answer["usage"] == {"prompt_tokens": 30, "total_tokens": 30}
+    assert [each["index"] for each in answer["data"]] == [0, 1, 2]
+    for each, tokens in zip(answer["data"], TEXTS, strict=True):
+        np.testing.assert_allclose(each["embedding"], expected("torch-llama", tokens), atol=2e-5)
+    coded = server.client.post("/v1/embeddings", json={"input": TEXTS[0], "encoding_format": "base64"}).json()
+    vector = np.frombuffer(base64.b64decode(coded["data"][0]["embedding"]), dtype="<f4")
+    np.testing.assert_array_equal(vector, np.array(answer["data"][0]["embedding"], dtype=np.float32))
+
+
+def test_a_text_gives_the_vector_of_its_ids(server) -> None:
+    text = "\x05\x09"
+    by_text = server.client.post("/v1/embeddings", json={"input": [text]}).json()["data"][0]["embedding"]
+    by_ids = server.client.post("/v1/embeddings", json={"input": [5, 9]}).json()["data"][0]["embedding"]
+    assert by_text == by_ids
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"input": ""}, 400, "input"),
+        ({"input": []}, 422, "input"),
+        ({"input": [[1]] * 5}, 400, "input"),
+        ({"input": [1] * 41}, 400, "input"),
+        ({"input": [61]}, 400, "input"),
+        ({"dimensions": 8}, 422, "dimensions"),
+        ({"encoding_format": "hex"}, 422, "encoding_format"),
+        ({"model": "other"}, 404, "model"),
+        ({"inputs": "x"}, 422, "inputs"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_by_name(server, fields, status, param) -> None:
+    response = server.client.post("/v1/embeddings", json={"input": [1, 2], **fields})
+    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+
+
+def test_the_size_of_embeddings_is_told(server) -> None:
+    [card] = server.client.get("/v1/models").json()["data"]
+    assert card["paradraft"]["embedding_size"] == 48
+
+
+def test_texts_that_wait_are_bounded() -> None:
+    engine = engine_over(shared("torch-llama"))
+    with served(engine, options=ServerOptions(max_prompts=2, max_waiting=0)) as running:
+        assert running.client.post("/v1/embeddings", json={"input": [[1], [2]]}).status_code == 200
+        running.context.admission.is_draining = True
+        assert running.client.post("/v1/embeddings", json={"input": [1]}).status_code == 503
