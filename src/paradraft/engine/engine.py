@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from paradraft.core.arrays import FloatArray, ints
-from paradraft.core.errors import ConfigError, ParadraftError, RequestRefused
+from paradraft.core.errors import ParadraftError, RequestRefused
 from paradraft.core.events import TokenEvent
 from paradraft.core.faults import Walled
 from paradraft.core.grammar import Grammars
@@ -20,7 +20,7 @@ from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.counting import CountedDrafter
 from paradraft.engine.embedding import Embedder, check_texts
 from paradraft.engine.generation import Generation
-from paradraft.engine.intake import check_request, sampling_of
+from paradraft.engine.intake import check_request, check_room, sampling_of
 from paradraft.engine.rows import Rows
 from paradraft.engine.snapshot import take_snapshot
 from paradraft.engine.statistics import Totals
@@ -72,7 +72,7 @@ class Engine:
         clock: Clock,
         grammars: Grammars | None = None,
     ) -> None:
-        _check_room(options, pages)
+        check_room(options.longest, pages)
         self.options = options
         self.limits = target.limits
         self.totals = Totals()
@@ -254,12 +254,3 @@ class Engine:
         self.pages.drop_cached()
         self.totals.failed += len(failed)
         return [generation.end(FinishReason.ERROR, error) for generation in failed]
-
-
-def _check_room(options: EngineOptions, pages: PageCache) -> None:
-    room = pages.num_pages * pages.page_size
-    if options.longest > room:
-        raise ConfigError(
-            f"A row may hold {options.longest} tokens, but the cache holds {room}.",
-            remedy="Set `longest` to at most that, or make the cache larger.",
-        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from paradraft.core.errors import RequestRefused
+from paradraft.core.errors import ConfigError, RequestRefused
 from paradraft.core.ports import Limits
 from paradraft.core.records import RowSampling
 from paradraft.core.requests import Request
+from paradraft.kv.pages import PageCache
 
 
 def sampling_of(request: Request, choice: int, eos_ids: tuple[int, ...]) -> RowSampling:
@@ -41,6 +42,16 @@ def check_request(request: Request, limits: Limits, longest: int) -> None:
     _check_ids("The prompt", request.prompt, limits.vocab_size)
     _check_ids("stop_token_ids", request.params.stop_token_ids, limits.vocab_size)
     _check_ids("logit_bias", tuple(request.params.logit_bias), limits.vocab_size)
+
+
+def check_room(longest: int, pages: PageCache) -> None:
+    """Raise ConfigError if the cache could never hold a row of `longest` tokens."""
+    room = pages.num_pages * pages.page_size
+    if longest > room:
+        raise ConfigError(
+            f"A row may hold {longest} tokens, but the cache holds {room}.",
+            remedy="Set `longest` to at most that, or make the cache larger.",
+        )
 
 
 def _check_ids(where: str, ids: tuple[int, ...], vocab_size: int) -> None:

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from paradraft.core.arrays import FloatArray
-from paradraft.core.errors import CapacityError, ParadraftError
+from paradraft.core.errors import ParadraftError
 from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Clock, Tokenizer
-from paradraft.core.records import FinishReason
 from paradraft.core.requests import Request
 from paradraft.core.serving import Deliver, EngineSnapshot, Health, ServedModel
 from paradraft.engine.engine import Engine
-
-_STOPPED = "The engine has stopped."
+from paradraft.runtime.endings import STOPPED, endings, stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class InlineService:
     def submit(self, request: Request) -> None:
         """Queue a request; where the engine has ended its choices end with an error at once."""
         if not self._send(_Add(request)):
-            self._deliver(_endings(request.request_id, range(request.params.n), self._failure or _STOPPED))
+            self._deliver(endings(request.request_id, range(request.params.n), self._failure or STOPPED))
 
     def cancel(self, request_id: str) -> None:
         """End a request between this step and the next."""
@@ -107,7 +105,7 @@ class InlineService:
         self._engine.check_texts(texts)
         asked = _Embed(texts)
         if not self._send(asked):
-            asked.answer.set_exception(_ended(self._failure))
+            asked.answer.set_exception(stopped(self._failure))
         return asked.answer
 
     def health(self) -> Health:
@@ -185,7 +183,7 @@ class InlineService:
         try:
             self._engine.add(request)
         except ParadraftError as error:
-            self._deliver(_endings(request.request_id, range(request.params.n), str(error)))
+            self._deliver(endings(request.request_id, range(request.params.n), str(error)))
         else:
             self._open[request.request_id] = set(range(request.params.n))
 
@@ -211,35 +209,16 @@ class InlineService:
         with self._gate:
             self._has_ended = True
         self._is_busy = False
-        why = self._failure or _STOPPED
+        why = self._failure or STOPPED
         for request_id, choices in self._open.items():
-            self._deliver(_endings(request_id, sorted(choices), why))
+            self._deliver(endings(request_id, sorted(choices), why))
         self._open.clear()
-        self._engine.fail_embeddings(_ended(self._failure))
+        self._engine.fail_embeddings(stopped(self._failure))
         while not self._commands.empty():
             match self._commands.get():
                 case _Add(request):
-                    self._deliver(_endings(request.request_id, range(request.params.n), why))
+                    self._deliver(endings(request.request_id, range(request.params.n), why))
                 case _Snapshot(answer):
                     answer.set_result(self._last_snapshot)
                 case _Embed(_, embeddings):
-                    embeddings.set_exception(_ended(self._failure))
-
-
-def _ended(failure: str | None) -> CapacityError:
-    return CapacityError(failure or _STOPPED, remedy="Start it again.")
-
-
-def _endings(request_id: str, choices: range | list[int], error: str) -> list[TokenEvent]:
-    return [
-        TokenEvent(
-            request_id=request_id,
-            index=choice,
-            token_ids=(),
-            origins=(),
-            pieces=(),
-            finish_reason=FinishReason.ERROR,
-            error=error,
-        )
-        for choice in choices
-    ]
+                    embeddings.set_exception(stopped(self._failure))

@@ -135,32 +135,39 @@ async def _numbered(
     exchange: Exchange, context: Context, inbox: Inbox, judge: Judge, pacer: Pacer
 ) -> AsyncIterator[Numbered]:
     """Yield what is to be told next, by the number of its choice; raise ApiError once the deadline has passed."""
-    clock, seconds = asyncio.get_running_loop().time, context.options.deadline_seconds
-    deadline = clock() + seconds
+    loop, seconds = asyncio.get_running_loop(), context.options.deadline_seconds
+    deadline = loop.time() + seconds
+    # One timer for a whole answer: a timeout around each burst would take longer than to write its frame.
+    alarm = loop.call_at(deadline, inbox.ring)
     num_open = exchange.num_choices
-    while num_open:
-        wakes_at = pacer.wakes_at()
-        burst = await _burst(inbox, deadline if wakes_at is None else min(deadline, wakes_at))
-        if burst is None and clock() >= deadline:
-            raise ApiError(
-                503, f"The answer was not ready after {seconds:g} s.", code="deadline_exceeded", retry_after=5
-            )
-        if burst:
-            numbered = [(exchange.number(at, event.index), event) for at, event in burst]
-            pacer.take(await judge.judge(numbered), clock())
-        due = pacer.due(clock())
-        if due is not None:
-            num_open -= sum(event.finish_reason is not None for _, event in due)
-            yield due
-
-
-async def _burst(inbox: Inbox, until: float) -> Burst | None:
-    """Return what comes next, None if nothing has come by then."""
     try:
-        async with asyncio.timeout_at(until):
-            return await inbox.burst()
-    except TimeoutError:
-        return None
+        while num_open:
+            burst = await _burst(inbox, pacer)
+            if loop.time() >= deadline:
+                raise ApiError(
+                    503, f"The answer was not ready after {seconds:g} s.", code="deadline_exceeded", retry_after=5
+                )
+            if burst:
+                numbered = [(exchange.number(at, event.index), event) for at, event in burst]
+                pacer.take(await judge.judge(numbered), loop.time())
+            due = pacer.due(loop.time())
+            if due is not None:
+                num_open -= sum(event.finish_reason is not None for _, event in due)
+                yield due
+    finally:
+        alarm.cancel()
+
+
+async def _burst(inbox: Inbox, pacer: Pacer) -> Burst:
+    """Return what comes next, nothing if the pacer has something to send before."""
+    wakes_at = pacer.wakes_at()
+    if wakes_at is None:
+        return await inbox.burst()
+    bell = asyncio.get_running_loop().call_at(wakes_at, inbox.ring)
+    try:
+        return await inbox.burst()
+    finally:
+        bell.cancel()
 
 
 def _check_ended_well(choice: Gathered) -> None:
