@@ -65,9 +65,10 @@ def tell(way: str, seen: Seen) -> None:
     """Print a line."""
     gaps = sorted(seen.gaps)
     middle, high, last = (gaps[int(share * (len(gaps) - 1))] for share in (0.5, 0.9, 0.99))
+    num_together = sum(gap < 0.5 for gap in gaps)
     print(
         f"{way:15} between tokens: mean {statistics.mean(gaps):5.1f} ms, spread {statistics.pstdev(gaps):5.1f}, "
-        f"p50 {middle:5.1f}, p90 {high:5.1f}, p99 {last:5.1f}; {sum(gap < 0.5 for gap in gaps)} of {len(gaps)} at once; "
+        f"p50 {middle:5.1f}, p90 {high:5.1f}, p99 {last:5.1f}; {num_together} of {len(gaps)} at once; "
         f"held {statistics.mean(seen.held):4.1f} ms, at most {max(seen.held):5.1f}; {seen.num_packets} packets"
     )
 

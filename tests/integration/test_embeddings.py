@@ -61,7 +61,7 @@ def test_answers_that_run_meanwhile_stay_as_they_are() -> None:
     }
     engine = engine_over(shared("torch-llama"))
     answer: Future = Future()
-    engine.embed(TEXTS, answer)
+    engine.embedder.add(TEXTS, answer)
     events = run(engine, *(request(key, prompt, WARM) for key, prompt in prompts.items()))
     assert {key: ids_of(events[key, 0]) for key in prompts} == alone
     for vector, tokens in zip(answer.result(0), TEXTS, strict=True):
@@ -82,7 +82,7 @@ def test_texts_wait_until_rows_leave_pages_for_them() -> None:
     answer: Future = Future()
     engine.add(request("x", TEXTS[2], WARM))
     engine.step()
-    engine.embed([TEXTS[2]], answer)
+    engine.embedder.add([TEXTS[2]], answer)
     engine.step()
     assert not answer.done()
     run(engine)
@@ -92,7 +92,7 @@ def test_texts_wait_until_rows_leave_pages_for_them() -> None:
 def test_nothing_more_is_computed_for_who_cancels() -> None:
     engine = engine_over(shared("torch-llama"), max_step_tokens=4)
     answer: Future = Future()
-    engine.embed(TEXTS, answer)
+    engine.embedder.add(TEXTS, answer)
     engine.step()
     assert answer.cancel()
     engine.step()
@@ -110,13 +110,13 @@ def test_a_pass_that_fails_ends_its_own_texts_alone(monkeypatch) -> None:
         raise RuntimeError("on purpose")
 
     monkeypatch.setattr(target, "last_hidden", wrong)
-    engine.embed([TEXTS[2]], answers[0])
+    engine.embedder.add([TEXTS[2]], answers[0])
     alone = ids_of(run(engine_over(shared("torch-llama")), request("x", TEXTS[0], WARM))["x", 0])
     assert ids_of(run(engine, request("x", TEXTS[0], WARM))["x", 0]) == alone
     with pytest.raises(RuntimeError, match="on purpose"):
         answers[0].result(0)
     monkeypatch.setattr(target, "last_hidden", right)
-    engine.embed([TEXTS[1]], answers[1])
+    engine.embedder.add([TEXTS[1]], answers[1])
     run(engine)
     np.testing.assert_allclose(answers[1].result(0)[0], expected("torch-llama", TEXTS[1]), atol=2e-5)
     assert engine.pages.counts().held == 0
@@ -125,12 +125,12 @@ def test_a_pass_that_fails_ends_its_own_texts_alone(monkeypatch) -> None:
 @pytest.mark.parametrize("texts", [[[]], [[1] * 41], [[5, 61]], [[-1]]])
 def test_texts_that_cannot_be_embedded_are_refused(texts: list[list[int]]) -> None:
     with pytest.raises(RequestRefused, match="Text 0"):
-        engine_over(shared("torch-llama")).check_texts(texts)
+        engine_over(shared("torch-llama")).embedder.check(texts)
 
 
 def test_a_target_without_hidden_states_says_so() -> None:
     with pytest.raises(RequestRefused, match="no embeddings"):
-        build_engine().check_texts([[1]])
+        build_engine().embedder.check([[1]])
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def engine_over(
 def embedded(engine: Engine, texts: Sequence[Sequence[int]]) -> list[FloatArray]:
     """Return the vectors of texts, stepping until they are there."""
     answer: Future[list[FloatArray]] = Future()
-    engine.check_texts(texts)
-    engine.embed(texts, answer)
+    engine.embedder.check(texts)
+    engine.embedder.add(texts, answer)
     for _ in range(1000):
         if answer.done():
             return answer.result()

@@ -60,7 +60,7 @@ def described(engine: Engine) -> ServedModel:
         longest=engine.options.longest,
         gamma=engine.options.gamma,
         max_rows=engine.options.max_rows,
-        embedding_size=engine.embedding_size,
+        embedding_size=engine.embedder.size,
     )
 
 

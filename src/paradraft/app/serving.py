@@ -43,7 +43,7 @@ def served_model(llm: LLM) -> ServedModel:
         longest=engine.options.longest,
         gamma=engine.options.gamma,
         max_rows=engine.options.max_rows,
-        embedding_size=engine.embedding_size,
+        embedding_size=engine.embedder.size,
     )
 
 

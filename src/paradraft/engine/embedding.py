@@ -71,9 +71,12 @@ class _Part:
 class Embedder:
     """Computes embeddings bit by bit. Texts begin in the order of their arrival; several small ones share a pass."""
 
-    def __init__(self, target: Target, pages: PageCache, *, max_tokens: int) -> None:
+    def __init__(self, target: Target, pages: PageCache, *, longest: int, max_tokens: int) -> None:
+        """Embed texts of up to `longest` tokens, in passes of up to `max_tokens`."""
         self._target = target if isinstance(target, EmbeddingTarget) else None
+        self._vocab_size = target.limits.vocab_size
         self._pages = pages
+        self._longest = longest
         self._max_tokens = max_tokens
         self._texts: deque[_Text] = deque()  # those with pages come first
 
@@ -87,8 +90,23 @@ class Embedder:
         """Whether a text is not done."""
         return len(self._texts) > 0
 
+    def check(self, texts: Sequence[Sequence[int]]) -> None:
+        """Raise RequestRefused for texts that cannot be embedded. May be called from any thread."""
+        if self._target is None:
+            raise RequestRefused("What runs this model gives no embeddings.", remedy="Serve it with another runner.")
+        for place, tokens in enumerate(texts):
+            if not 1 <= len(tokens) <= self._longest:
+                raise RequestRefused(
+                    f"Text {place} has {len(tokens)} tokens.", remedy=f"Send texts of 1 to {self._longest} tokens."
+                )
+            if not 0 <= min(tokens) <= max(tokens) < self._vocab_size:
+                raise RequestRefused(
+                    f"Text {place} names a token id outside of 0 to {self._vocab_size - 1}.",
+                    remedy="Use this model's own tokenizer.",
+                )
+
     def add(self, texts: Sequence[Sequence[int]], answer: Future[Vectors]) -> None:
-        """Queue texts; the answer is told when all are done. Whoever cancels it gets nothing more computed."""
+        """Queue checked texts; the answer is told when all are done. Whoever cancels it gets nothing more computed."""
         job = _Job(answer, [None] * len(texts))
         self._texts.extend(_Text(job, index, ints(list(tokens))) for index, tokens in enumerate(texts))
 
@@ -154,22 +172,6 @@ class Embedder:
         for text in texts:
             text.close()
             self._texts.remove(text)
-
-
-def check_texts(texts: Sequence[Sequence[int]], *, size: int, longest: int, vocab_size: int) -> None:
-    """Raise RequestRefused for texts that cannot be embedded; size: as Embedder.size."""
-    if not size:
-        raise RequestRefused("What runs this model gives no embeddings.", remedy="Serve it with another runner.")
-    for place, tokens in enumerate(texts):
-        if not 1 <= len(tokens) <= longest:
-            raise RequestRefused(
-                f"Text {place} has {len(tokens)} tokens.", remedy=f"Send texts of 1 to {longest} tokens."
-            )
-        if not 0 <= min(tokens) <= max(tokens) < vocab_size:
-            raise RequestRefused(
-                f"Text {place} names a token id outside of 0 to {vocab_size - 1}.",
-                remedy="Use this model's own tokenizer.",
-            )
 
 
 def _batch(parts: Sequence[_Part], page_size: int) -> Batch:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from paradraft.core.arrays import FloatArray, ints
+from paradraft.core.arrays import ints
 from paradraft.core.errors import ParadraftError, RequestRefused
 from paradraft.core.events import TokenEvent
 from paradraft.core.faults import Walled
@@ -18,7 +16,7 @@ from paradraft.core.serving import EngineSnapshot
 from paradraft.engine.choosy import ChoosyDrafter, check_sources
 from paradraft.engine.commit import Committer, Outcome
 from paradraft.engine.counting import CountedDrafter
-from paradraft.engine.embedding import Embedder, check_texts
+from paradraft.engine.embedding import Embedder
 from paradraft.engine.generation import Generation
 from paradraft.engine.intake import check_request, check_room, sampling_of
 from paradraft.engine.rows import Rows
@@ -85,7 +83,7 @@ class Engine:
         self._costs = PassCosts()
         self._draft_costs = DraftCosts()
         self.verification = VerificationBudget(costs=self._costs, calibration=OnlineCalibration(options.calibration))
-        self._embedder = Embedder(target, pages, max_tokens=options.max_step_tokens)
+        self.embedder = Embedder(target, pages, longest=options.longest, max_tokens=options.max_step_tokens)
         self._late: list[TokenEvent] = []  # last events of rows whose step was interrupted
         self._rows = Rows(
             max_rows=options.max_rows,
@@ -106,12 +104,7 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether a request runs or waits."""
-        return len(self._rows) > 0 or len(self._late) > 0 or self._embedder.has_work
-
-    @property
-    def embedding_size(self) -> int:
-        """Return the numbers of an embedding, 0 if the target cannot give any."""
-        return self._embedder.size
+        return len(self._rows) > 0 or len(self._late) > 0 or self.embedder.has_work
 
     def check(self, request: Request) -> None:
         """Raise RequestRefused if the request can never be served. May be called from any thread.
@@ -134,18 +127,6 @@ class Engine:
         for choice in range(request.params.n):
             self._rows.enqueue(self._generation(request, choice))
 
-    def check_texts(self, texts: Sequence[Sequence[int]]) -> None:
-        """Raise RequestRefused for texts that cannot be embedded."""
-        check_texts(texts, size=self.embedding_size, longest=self.options.longest, vocab_size=self.limits.vocab_size)
-
-    def embed(self, texts: Sequence[Sequence[int]], answer: Future[list[FloatArray]]) -> None:
-        """Queue checked texts; steps compute them bit by bit, between those of requests, and tell the answer."""
-        self._embedder.add(texts, answer)
-
-    def fail_embeddings(self, error: Exception) -> None:
-        """End all texts that are not embedded yet with an error."""
-        self._embedder.fail_all(error)
-
     def num_choices(self, request_id: str) -> int:
         """Return how many choices of a request have not had their last event."""
         return self._rows.count(request_id) + sum(event.request_id == request_id for event in self._late)
@@ -155,8 +136,8 @@ class Engine:
         if self._late:
             late, self._late = self._late, []
             return late
-        if self._embedder.has_work:
-            self._embedder.run(is_alone=not len(self._rows))
+        if self.embedder.has_work:
+            self.embedder.run(is_alone=not len(self._rows))
         begun = self._clock()
         try:
             outcomes = self._step.run()

@@ -102,7 +102,7 @@ class InlineService:
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Future[list[FloatArray]]:
         """Queue texts to be embedded; see Service."""
-        self._engine.check_texts(texts)
+        self._engine.embedder.check(texts)
         asked = _Embed(texts)
         if not self._send(asked):
             asked.answer.set_exception(stopped(self._failure))
@@ -177,7 +177,7 @@ class InlineService:
             case _Snapshot(answer):
                 answer.set_result(self._engine.snapshot())
             case _Embed(texts, answer):
-                self._engine.embed(texts, answer)
+                self._engine.embedder.add(texts, answer)
 
     def _add(self, request: Request) -> None:
         try:
@@ -213,7 +213,7 @@ class InlineService:
         for request_id, choices in self._open.items():
             self._deliver(endings(request_id, sorted(choices), why))
         self._open.clear()
-        self._engine.fail_embeddings(stopped(self._failure))
+        self._engine.embedder.fail_all(stopped(self._failure))
         while not self._commands.empty():
             match self._commands.get():
                 case _Add(request):
