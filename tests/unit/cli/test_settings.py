@@ -45,6 +45,19 @@ def test_a_sampling_parameter_is_refused_where_it_would_be_ignored():
     assert build_sampling(["top_p=0.5", "gamma=3"], temperature=0.0).top_p == 0.5
 
 
+@pytest.mark.parametrize(
+    ("setting", "sources"),
+    [
+        ("draft_from=suffix", ("suffix",)),
+        ('draft_from=["suffix", "table"]', ("suffix", "table")),
+        ("draft_from=none", ()),
+        ("draft_from=auto", ("auto",)),
+    ],
+)
+def test_the_sources_that_draft_can_be_named(setting, sources):
+    assert build_sampling([setting]).draft_from == sources
+
+
 def test_a_sampling_value_out_of_range_is_refused_by_name():
     with pytest.raises(ConfigError, match="top_p"):
         build_sampling(["top_p=2.0"])
