@@ -28,6 +28,17 @@ EXAMPLES = (
     "paradraft serve --host 0.0.0.0 --api-keys keys.txt --trusted-host llm.example.org",
 )
 
+SmoothingMs = Annotated[
+    float, typer.Option(help="Milliseconds within which the tokens of a stream are evened out; 0: not at all.")
+]
+Smoothing = Annotated[
+    str, typer.Option(help="spread (evens out bursts) or rhythm (sends at a fixed beat, against onlookers).")
+]
+OutputFilter = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="Makes the filter that everything said goes through."),
+]
+
 
 def serve(
     model: Annotated[
@@ -54,16 +65,9 @@ def serve(
     ] = None,
     drain: Annotated[float, typer.Option(help="Seconds running requests may go on after SIGTERM.")] = 30.0,
     page: Annotated[bool, typer.Option("--page/--no-page", help="A playground and live charts at /.")] = True,
-    stream_smoothing_ms: Annotated[
-        float, typer.Option(help="Milliseconds within which the tokens of a stream are evened out; 0: not at all.")
-    ] = 0.0,
-    stream_smoothing: Annotated[
-        str, typer.Option(help="spread (evens out bursts) or rhythm (sends at a fixed beat, against onlookers).")
-    ] = "spread",
-    output_filter: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Makes the filter that everything said goes through."),
-    ] = None,
+    stream_smoothing_ms: SmoothingMs = 0.0,
+    stream_smoothing: Smoothing = "spread",
+    output_filter: OutputFilter = None,
     rule: options.Rule = None,
     gamma: options.Gamma = None,
     dtype: options.Dtype = None,

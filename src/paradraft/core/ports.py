@@ -111,20 +111,6 @@ class LayeredTarget(Target, Protocol):
         ...
 
 
-@runtime_checkable
-class EmbeddingTarget(Target, Protocol):
-    """A target that tells what its head reads."""
-
-    def last_hidden(self, batch: Batch) -> FloatArray:
-        """Run a pass over the pending tokens and return what the head reads at each, [P, hidden size].
-
-        That is the last layer's output behind the final norm.
-
-        It writes the cache like any pass; it reads neither history nor sampling, and scores nothing.
-        """
-        ...
-
-
 class Drafter(Protocol):
     """Guesses the tokens to come. A drafter may be wrong, slow or broken: only its drafts are lost.
 

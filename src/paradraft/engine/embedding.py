@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paradraft.core.arrays import DoubleArray, FloatArray, IntArray, ints, join, starts_of
+from paradraft.core.embedding import EmbeddingTarget
 from paradraft.core.errors import CapacityError, ParadraftError, ProtocolError, RequestRefused
-from paradraft.core.ports import EmbeddingTarget, Target
+from paradraft.core.ports import Target
 from paradraft.core.records import Batch
 from paradraft.kv.lease import Lease
 from paradraft.kv.pages import PageCache

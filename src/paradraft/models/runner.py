@@ -103,7 +103,7 @@ class TorchRunner:
         return DoneTicket(scores=scores)
 
     def last_hidden(self, batch: Batch) -> FloatArray:
-        """Run a pass and return the final norm's output at its tokens; see core.ports.EmbeddingTarget."""
+        """Run a pass and return the final norm's output at its tokens; see core.embedding.EmbeddingTarget."""
         decoder, nothing = self._open(), Proposal.empty(batch.num_rows)
         check_pass(batch, nothing, self.limits)
         with torch.inference_mode():

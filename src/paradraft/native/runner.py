@@ -106,7 +106,7 @@ class NativeRunner:
         return DoneTicket(scores=scores)
 
     def last_hidden(self, batch: Batch) -> FloatArray:
-        """Run a pass and return the final norm's output at its tokens; see core.ports.EmbeddingTarget."""
+        """Run a pass and return the final norm's output at its tokens; see core.embedding.EmbeddingTarget."""
         executor, nothing = self._open(), Proposal.empty(batch.num_rows)
         check_pass(batch, nothing, self.limits)
         last = len(self._weights.layers) - 1

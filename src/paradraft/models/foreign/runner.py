@@ -105,7 +105,7 @@ class TransformersRunner:
         return DoneTicket(scores=TensorScores(layout, logits.float(), hidden=now.taps, entropies=now.entropies))
 
     def last_hidden(self, batch: Batch) -> FloatArray:
-        """Run a pass and return the model's own last hidden state; see core.ports.EmbeddingTarget."""
+        """Run a pass and return the model's own last hidden state; see core.embedding.EmbeddingTarget."""
         module, layout = self._open(), self._lay_out(batch, Proposal.empty(batch.num_rows))
         with torch.inference_mode():
             states: Tensor = module.base_model(

@@ -25,7 +25,7 @@ class Gathered:
 
     def add(self, event: TokenEvent) -> None:
         """Take the choice's next event."""
-        self.pieces.extend(event.pieces)
+        self._add_text(event)
         self.token_ids.extend(event.token_ids)
         self.origins.extend(event.origins)
         self.logprobs.extend(event.logprobs)
@@ -35,6 +35,16 @@ class Gathered:
         if event.finish_reason is not None:
             self.finish_reason, self.stop_reason = event.finish_reason, event.stop_reason
             self.error, self.stats = event.error, event.stats
+
+    def _add_text(self, event: TokenEvent) -> None:
+        """Add the event's text; what belongs to no token goes with the token before it, so that places stay aligned."""
+        count = len(event.token_ids)
+        stray = "".join(event.pieces[count:])
+        self.pieces.extend(event.pieces[:count])
+        if stray and self.pieces:
+            self.pieces[-1] += stray
+        elif stray:
+            self.pieces.append(stray)
 
     @property
     def text(self) -> str:
