@@ -21,8 +21,8 @@ class ServerOptions:
     long a stopping server lets running requests go on. smoothing: how streamed tokens are smoothed
     (server/smoothing.py): `spread` evens out bursts, and smoothing_ms bounds how long a token may wait; `rhythm` sends
     at a fixed beat of smoothing_ms. smoothing_ms 0: tokens are sent as they come. filter_seconds: how long an output
-    filter may look at a token.
-    has_page: whether there is a page at `/`. tool_format: how the model writes calls of tools; None: as its chat template shows.
+    filter may look at a token. has_page: whether there is a page at `/`. tool_format: how the model writes calls of
+    tools; None: as its chat template shows.
 
     Raises ConfigError naming the option, the value and the range.
     """
