@@ -30,14 +30,15 @@ extern "C" {
 #endif
 
 /* Grows whenever a struct or a packed layout changes: a packed file of another version must be made anew. */
-#define PARADRAFT_NATIVE_VERSION 3
+#define PARADRAFT_NATIVE_VERSION 4
 
 /* Element kinds of sources, packed weights and the cache. */
 enum {
     PARADRAFT_F32 = 1,
     PARADRAFT_BF16 = 2, /* the upper 16 bits of an f32 */
     PARADRAFT_F16 = 3,  /* sources only */
-    PARADRAFT_INT8 = 4, /* packed weights only: one scale per output; activations are quantised per token and group */
+    PARADRAFT_INT8 = 4, /* packed weights only: a scale per output and group of 32 inputs; activations are quantised per
+                           token and group of 32, also beside int4 */
     PARADRAFT_INT4 = 5  /* likewise, with a scale and a least value per output and group of 32 inputs */
 };
 

@@ -111,7 +111,7 @@ void Engine::set_aside(const paradraft_pass &pass) {
     space_.cosines.reserve(tokens * model_.head_dim / 2);
     space_.sines.reserve(tokens * model_.head_dim / 2);
     space_.words.reserve(tokens * words_of(PARADRAFT_F32, widest));
-    space_.factors.reserve(tokens * factors_of(PARADRAFT_INT4, widest));
+    space_.factors.reserve(tokens * factors_of(PARADRAFT_INT8, widest));
     for (ThreadSpace &own : thread_spaces_) {
         own.line.reserve(round_up(widest, kPanel));
         own.block.reserve(kBlockTokens * kBlockOutputs);

@@ -1,21 +1,5 @@
 // Sums, exponentials and loops over lanes. Included inside the unnamed namespace of one instruction set.
 
-inline float added_up(Vec a) {
-    float lanes[16];
-    store(lanes, a);
-    for (int width = 8; width > 0; width /= 2)
-        for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-    return lanes[0];
-}
-
-inline float largest_lane(Vec a) {
-    float lanes[16];
-    store(lanes, a);
-    float most = lanes[0];
-    for (int i = 1; i < 16; ++i) most = lanes[i] > most ? lanes[i] : most;
-    return most;
-}
-
 // e to the power of x: 2^n times a polynomial on the rest; 0 below -87, where floats lose their precision. The error is
 // below 2 units in the last place. x must not exceed 88.
 inline Vec exponential(Vec x) {

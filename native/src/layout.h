@@ -31,18 +31,17 @@ namespace paradraft {
 constexpr int64_t kPanel = 16;       // outputs of a panel, slots of a block
 constexpr int64_t kStepBytes = 64;   // of one panel
 constexpr int64_t kBlockSteps = 16;  // steps whose words of a token stand together
-// Inputs that share an activation scale; a multiple of 4. Activations of real models have single inputs thousands of times
-// larger than the rest. On SmolLM2-135M the divergence from fp32 is .009 for groups of 32, .013 for 64, .019 for 128 and
-// .048 without groups; a pass over 16 tokens takes a fifteenth longer in groups of 64 than in groups of 128.
-constexpr int64_t kInt8Group = 64;
+constexpr int64_t kGroup = 32;       // inputs of whole numbers that share scales
+constexpr int64_t kGroupWords = 8;   // of a token
+static_assert(kGroup == 4 * kGroupWords && kBlockSteps % kGroupWords == 0, "a block of words holds whole groups");
 
-static_assert(kInt8Group == 4 * kBlockSteps, "a group of int8 inputs is a block of words");
+constexpr int64_t kInt8Units = kPanel * int64_t{sizeof(float)};                // bytes that open a panel
+constexpr int64_t kInt8Groups = kStepBytes / kPanel;                           // of a block
+constexpr int64_t kInt8BlockBytes = (1 + kInt8Groups * kGroupWords) * kStepBytes;  // of one panel
+constexpr float kMostUnits = 255.0f;                                           // of a group's scale
 
-constexpr int64_t kInt4Group = 32;                    // inputs that share scales, of weights and of activations
-constexpr int64_t kInt4Block = 2 * kInt4Group;        // inputs
-constexpr int64_t kInt4BlockBytes = 10 * kStepBytes;  // of one panel
-
-static_assert(kInt4Block == 4 * kBlockSteps, "a block of int4 inputs is a block of words");
+constexpr int64_t kInt4Groups = 2;                                                 // of a block
+constexpr int64_t kInt4BlockBytes = (2 + kInt4Groups * kGroupWords / 2) * kStepBytes;  // of one panel
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -60,15 +59,20 @@ constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inpu
 // Words per prepared token, the last block padded.
 constexpr int64_t words_of(int32_t kind, int64_t inputs) { return round_up(steps_of(kind, inputs), kBlockSteps); }
 
+constexpr int64_t groups_of(int64_t inputs) { return divide_up(inputs, kGroup); }
+
 constexpr int64_t panel_bytes(int32_t kind, int64_t inputs) {
-    if (kind == PARADRAFT_INT4) return divide_up(inputs, kInt4Block) * kInt4BlockBytes;
-    return steps_of(kind, inputs) * kStepBytes + (kind == PARADRAFT_INT8 ? kPanel * int64_t{sizeof(float)} : 0);
+    const int64_t groups = groups_of(inputs);
+    if (kind == PARADRAFT_INT4) return divide_up(groups, kInt4Groups) * kInt4BlockBytes;
+    if (kind == PARADRAFT_INT8)
+        return kInt8Units + (divide_up(groups, kInt8Groups) + groups * kGroupWords) * kStepBytes;
+    return steps_of(kind, inputs) * kStepBytes;
 }
 
 // Factors per token.
 constexpr int64_t factors_of(int32_t kind, int64_t inputs) {
-    if (kind == PARADRAFT_INT4) return 4 * divide_up(inputs, kInt4Block);
-    return kind == PARADRAFT_INT8 ? 2 * divide_up(inputs, kInt8Group) : 0;
+    const bool is_whole = kind == PARADRAFT_INT8 || kind == PARADRAFT_INT4;
+    return is_whole ? 2 * divide_up(groups_of(inputs), kInt4Groups) * kInt4Groups : 0;
 }
 
 // How the tokens of a pass are cut into tiles that a kernel takes at once: as even as possible.

@@ -1,7 +1,7 @@
 // Products of packed panels and prepared tokens. Included inside the unnamed namespace of one instruction set.
 //
-// Order of sums. Output o of token m is one chain: from 0, input step after input step, in a single accumulator; int8
-// and int4 sum a group of inputs exactly and chain the groups. Tiles, panels and threads only choose which chains run side by
+// Order of sums. Output o of token m is one chain: from 0, input step after input step, in a single accumulator; whole
+// numbers are summed exactly within a group of inputs, and the groups are chained. Tiles, panels and threads only choose which chains run side by
 // side, so a token's bits are the same in every company.
 
 // Ahead of the step being read. Into the first cache, where the tokens' words are, 8 tokens took 9.5 ms and 16 took 12.8
@@ -21,6 +21,8 @@ inline void put(const MultiplyTask &task, int64_t output, Vec sums, float *to) {
     if (task.is_added) sums = add(load_lanes(to, count), sums);
     store_lanes(to, sums, count);
 }
+
+#include "groups.inl"
 
 // M tokens times P panels, from panel `first` of the task on; words, factors and outputs are the tokens' own.
 template <class Steps, int M, int P>
@@ -59,138 +61,6 @@ struct FloatTile {
     }
 };
 
-// Groups are chained in memory, which leaves the registers to the sums of a group.
-template <int M, int P>
-struct Int8Tile {
-    using Chains = float[M][P][kPanel];
-
-    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
-                    float *outputs) {
-        const uint8_t *panel = task.panels + first * task.panel_bytes;
-        const uint8_t *next = panel + kPanel * sizeof(float);  // behind the scales of the outputs
-        Chains chains = {};
-        for (int64_t done = 0; done < task.steps; done += kBlockSteps) {
-            const int64_t steps = smaller(kBlockSteps, task.steps - done);
-            add_group(task, next, {steps, prefetch_distance(task, done, P)}, words, factors, chains);
-            next += steps * kStepBytes;
-            words += M * kBlockSteps;
-            factors += 2 * M;
-        }
-        for (int p = 0; p < P; ++p) {
-            const Vec scale = load(reinterpret_cast<const float *>(panel + p * task.panel_bytes));
-            for (int m = 0; m < M; ++m)
-                put(task, (first + p) * kPanel, multiply(load(chains[m][p]), scale), outputs + m * task.stride + p * kPanel);
-        }
-    }
-
-    struct Reading {
-        int64_t steps, ahead;
-    };
-
-    static void add_group(const MultiplyTask &task, const uint8_t *panel, Reading reading, const uint32_t *words,
-                          const float *factors, Chains &chains) {
-        Int8Steps::Sums sums[M][P];
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
-        }
-        for (int64_t step = 0; step < reading.steps; ++step, panel += kStepBytes) {
-            Int8Steps::Weights weights[P];
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) {
-                prefetch_far(panel + p * task.panel_bytes + reading.ahead);
-                weights[p] = Int8Steps::read(panel + p * task.panel_bytes);
-            }
-#pragma GCC unroll 16
-            for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-                for (int p = 0; p < P; ++p)
-                    sums[m][p] = Int8Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + step);
-            }
-        }
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-            int32_t surplus;
-            __builtin_memcpy(&surplus, factors + M + m, sizeof surplus);
-            const Vec scale = set(factors[m]);
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p)
-                store(chains[m][p], multiply_add(Int8Steps::value(sums[m][p], surplus), scale, load(chains[m][p])));
-        }
-    }
-};
-
-// As for int8, but a group has scales of its own for each output, and adds its least value times the activations' sum.
-template <int M, int P>
-struct Int4Tile {
-    using Chains = float[M][P][kPanel];
-
-    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
-                    float *outputs) {
-        const uint8_t *block = task.panels + first * task.panel_bytes;
-        Chains chains = {};
-        for (int64_t done = 0; done < task.panel_bytes; done += kInt4BlockBytes, block += kInt4BlockBytes) {
-            const bool is_near_end = done + kInt4BlockBytes + kPrefetchBytes > task.panel_bytes;
-            const int64_t ahead = kPrefetchBytes + (is_near_end ? (P - 1) * task.panel_bytes : 0);
-            for (int group = 0; group < 2; ++group, factors += 2 * M)
-                add_group(task, block, {group, ahead}, words + group * kBlockSteps / 2, factors, chains);
-            words += M * kBlockSteps;
-        }
-        for (int p = 0; p < P; ++p)
-            for (int m = 0; m < M; ++m)
-                put(task, (first + p) * kPanel, load(chains[m][p]), outputs + m * task.stride + p * kPanel);
-    }
-
-    struct Reading {
-        int group;
-        int64_t ahead;
-    };
-
-    static void add_group(const MultiplyTask &task, const uint8_t *block, Reading reading, const uint32_t *words,
-                          const float *factors, Chains &chains) {
-        const uint8_t *step = block + (2 + 4 * reading.group) * kStepBytes;
-        Int8Steps::Sums sums[M][P];
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) sums[m][p] = Int8Steps::none();
-        }
-        for (int64_t i = 0; i < 4; ++i, step += kStepBytes) {
-            Int4Steps::Weights weights[P];
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) {
-                prefetch_far(step + p * task.panel_bytes + reading.ahead);
-                weights[p] = Int4Steps::read(step + p * task.panel_bytes);
-            }
-#pragma GCC unroll 16
-            for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-                for (int p = 0; p < P; ++p)
-                    sums[m][p] = Int4Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + 2 * i);
-            }
-        }
-        Vec scales[P], least[P];
-#pragma GCC unroll 4
-        for (int p = 0; p < P; ++p) {
-            const uint8_t *halves = block + p * task.panel_bytes;
-            prefetch_far(halves + reading.group * kStepBytes + reading.ahead);
-            scales[p] = Int4Steps::numbers(halves, reading.group);
-            least[p] = Int4Steps::numbers(halves + kStepBytes, reading.group);
-        }
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-            const Vec scale = set(factors[m]), sum = set(factors[M + m]);
-#pragma GCC unroll 4
-            for (int p = 0; p < P; ++p) {
-                const Vec scaled = multiply(Int8Steps::value(sums[m][p], 0), scale);
-                const Vec chain = multiply_add(scaled, scales[p], load(chains[m][p]));
-                store(chains[m][p], multiply_add(sum, least[p], chain));
-            }
-        }
-    }
-};
-
 using TileFunction = void (*)(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
                               float *outputs);
 
@@ -217,6 +87,10 @@ template <int M, int P>
 using F32Tile = FloatTile<F32Steps, M, P>;
 template <int M, int P>
 using Bf16Tile = FloatTile<Bf16Steps, M, P>;
+template <int M, int P>
+using Int8Tile = GroupTile<Int8Groups, M, P>;
+template <int M, int P>
+using Int4Tile = GroupTile<Int4Groups, M, P>;
 
 inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions, int32_t kind) {
     const int64_t words_of_token = round_up(task.steps, kBlockSteps);

@@ -51,49 +51,59 @@ inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64
     });
 }
 
-inline void prepare_int8(const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
-    for (int64_t start = 0; start < size; start += kInt8Group, words += kBlockSteps * lines, factors += 2 * lines) {
-        const int64_t length = smaller(kInt8Group, size - start);
-        Vec most = zero();
-        for_lanes(length, [&](int64_t i, int64_t count) {
-            most = largest(magnitude(load_lanes(line + start + i, count)), most);
-        });
-        const float limit = largest_lane(most);
-        const Vec factor = set(limit > 0.0f ? 127.0f / limit : 0.0f);
-        int8_t *values = reinterpret_cast<int8_t *>(words);
-        int32_t sum = 0;
-        for_lanes(length, [&](int64_t i, int64_t count) {
-            store_int8(values + i, multiply(load_lanes(line + start + i, count), factor));
-            for (int k = 0; k < 16; ++k) sum += values[i + k];
-        });
-        const int32_t surplus = 128 * sum;
-        factors[0] = limit / 127.0f;
-        __builtin_memcpy(factors + lines, &surplus, sizeof surplus);
-    }
+struct Signs {
+    float lanes[16];
+};
+
+constexpr Signs signs_of(int stride) {
+    Signs signs = {};
+    for (int i = 0; i < 16; ++i) signs.lanes[i] = (i & stride) == 0 ? 1.0f : -1.0f;
+    return signs;
 }
 
-// Quantise up to kInt4Group inputs to values [kInt4Group], absent ones to 0.
-inline void prepare_int4_group(const float *line, int64_t size, int8_t *values, float *factors, int64_t lines) {
-    Vec most = zero();
-    for_lanes(size, [&](int64_t i, int64_t count) { most = largest(magnitude(load_lanes(line + i, count)), most); });
-    const float limit = largest_lane(most), scale = limit / 127.0f;
+// Add each lane to its partner's: the lower of the two gets the sum, the upper one the difference.
+template <int stride>
+inline Vec mixed_lanes(Vec a) {
+    static constexpr Signs kSigns = signs_of(stride);
+    return multiply_add(a, load(kSigns.lanes), exchanged<stride>(a));
+}
+
+// Multiply the inputs of a group by the Hadamard matrix of order 32, as its weights were: see the layout.
+inline void mix_group(Vec (&parts)[kGroup / kPanel]) {
+    const Vec sum = add(parts[0], parts[1]), difference = subtract(parts[0], parts[1]);
+    parts[0] = mixed_lanes<1>(mixed_lanes<2>(mixed_lanes<4>(mixed_lanes<8>(sum))));
+    parts[1] = mixed_lanes<1>(mixed_lanes<2>(mixed_lanes<4>(mixed_lanes<8>(difference))));
+}
+
+// Quantise up to kGroup inputs to values [kGroup], mixed ones for int8, absent ones being 0. Returns the scale; sum is
+// that of values.
+inline float quantise_group(int32_t kind, const float *line, int64_t size, int8_t *values, int32_t &sum) {
+    Vec parts[kGroup / kPanel], most = zero();
+    for (int64_t i = 0; i < kGroup / kPanel; ++i) {
+        const int64_t count = smaller(kPanel, size - i * kPanel);
+        parts[i] = count > 0 ? load_lanes(line + i * kPanel, count) : zero();
+    }
+    if (kind == PARADRAFT_INT8) mix_group(parts);
+    for (const Vec &part : parts) most = largest(magnitude(part), most);
+    const float limit = largest_lane(most);
     const Vec factor = set(limit > 0.0f ? 127.0f / limit : 0.0f);
-    int32_t sum = 0;
-    for (int64_t i = 0; i < kInt4Group; i += kPanel) {
-        const int64_t count = smaller(kPanel, size - i);
-        store_int8(values + i, count > 0 ? multiply(load_lanes(line + i, count), factor) : zero());
-        for (int k = 0; k < 16; ++k) sum += values[i + k];
-    }
-    factors[0] = scale;
-    factors[lines] = scale * static_cast<float>(sum);
+    for (int64_t i = 0; i < kGroup / kPanel; ++i) store_int8(values + i * kPanel, multiply(parts[i], factor));
+    sum = added_bytes(values);
+    return limit / 127.0f;
 }
 
-inline void prepare_int4(const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
-    for (int64_t start = 0; start < size; start += kInt4Block, words += kBlockSteps * lines) {
+inline void prepare_whole(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
+    constexpr int64_t block = 4 * kBlockSteps;  // inputs
+    for (int64_t start = 0; start < size; start += block, words += kBlockSteps * lines) {
         int8_t *values = reinterpret_cast<int8_t *>(words);
-        for (int64_t i = 0; i < kInt4Block; i += kInt4Group, factors += 2 * lines) {
-            const int64_t rest = size - start - i, count = rest < 0 ? 0 : smaller(rest, kInt4Group);
-            prepare_int4_group(line + start + i, count, values + i, factors, lines);
+        for (int64_t i = 0; i < block; i += kGroup, factors += 2 * lines) {
+            int32_t sum;
+            factors[0] = quantise_group(kind, line + start + i, size - start - i, values + i, sum);
+            const int32_t makeup = -128 * sum;
+            if (kind == PARADRAFT_INT8)
+                __builtin_memcpy(factors + lines, &makeup, sizeof makeup);
+            else
+                factors[lines] = factors[0] * static_cast<float>(sum);
         }
     }
 }
@@ -103,10 +113,8 @@ void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words
         prepare_f32(line, size, words, lines);
     else if (kind == PARADRAFT_BF16)
         prepare_bf16(line, size, words, lines);
-    else if (kind == PARADRAFT_INT4)
-        prepare_int4(line, size, words, factors, lines);
     else
-        prepare_int8(line, size, words, factors, lines);
+        prepare_whole(kind, line, size, words, factors, lines);
 }
 
 // A key is one lane of its block, as an output is of its panel.

@@ -1,50 +1,25 @@
 #include "packing.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "failure.h"
+#include "whole_numbers.h"
 
 namespace paradraft {
 namespace {
 
-constexpr float kMostF16 = 65504.0f;
 constexpr int64_t kMostElements = int64_t{1} << 40;  // keeps every size in bytes far from overflow
 
-float from_bits(uint32_t bits) {
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 float from_bf16(uint16_t bits) { return from_bits(static_cast<uint32_t>(bits) << 16); }
-
-float from_f16(uint16_t bits) {
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-    const uint32_t exponent = (bits >> 10) & 0x1fu, fraction = bits & 0x3ffu;
-    if (exponent == 0) return std::copysign(std::ldexp(static_cast<float>(fraction), -24), from_bits(sign | 0x3f800000u));
-    if (exponent == 31) return from_bits(sign | 0x7f800000u | (fraction << 13));
-    return from_bits(sign | ((exponent + 112u) << 23) | (fraction << 13));
-}
 
 // Round to nearest, ties to even. Packed values are finite.
 uint16_t to_bf16(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
     return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-// Round to nearest, ties to even. Sizes are at most kMostF16.
-uint16_t to_f16(float value) {
-    const float size = std::fabs(value);
-    uint32_t bits;
-    std::memcpy(&bits, &size, sizeof bits);
-    const uint32_t sign = std::signbit(value) ? 0x8000u : 0u;
-    if (size < 1.0f / 16384) return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(size * 16777216.0f)));
-    return static_cast<uint16_t>(sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13));
 }
 
 // Write a line into its place in a panel: lane `lane` of every step.
@@ -57,37 +32,6 @@ void place_bf16(const std::vector<float> &line, int64_t lane, uint8_t *panel) {
     for (size_t k = 0; k < line.size(); ++k) {
         const uint16_t value = to_bf16(line[k]);
         std::memcpy(panel + k / 2 * kStepBytes + lane * 4 + k % 2 * 2, &value, sizeof value);
-    }
-}
-
-// The largest weight of an output becomes 127.
-void place_int8(const std::vector<float> &line, int64_t lane, uint8_t *panel) {
-    float most = 0.0f;
-    for (float value : line) most = std::fmax(most, std::fabs(value));
-    const float scale = most / 127.0f, factor = most > 0.0f ? 127.0f / most : 0.0f;
-    std::memcpy(panel + lane * 4, &scale, sizeof scale);
-    uint8_t *steps = panel + kPanel * sizeof(float);
-    for (size_t k = 0; k < line.size(); ++k)
-        steps[k / 4 * kStepBytes + lane * 4 + k % 4] = static_cast<uint8_t>(std::nearbyint(line[k] * factor) + 128.0f);
-}
-
-// The least weight of a group becomes 0, the largest 15.
-void place_int4(const std::vector<float> &line, int64_t lane, uint8_t *panel) {
-    const int64_t size = static_cast<int64_t>(line.size());
-    for (int64_t first = 0; first < size; first += kInt4Group) {
-        const int64_t stop = smaller(first + kInt4Group, size), half = first % kInt4Block / kInt4Group;
-        const auto ends = std::minmax_element(line.begin() + first, line.begin() + stop);
-        const uint16_t scale_bits = to_f16((*ends.second - *ends.first) / 15.0f), least_bits = to_f16(*ends.first);
-        uint8_t *block = panel + first / kInt4Block * kInt4BlockBytes + lane * 4;
-        std::memcpy(block + half * 2, &scale_bits, sizeof scale_bits);
-        std::memcpy(block + kStepBytes + half * 2, &least_bits, sizeof least_bits);
-        const float scale = from_f16(scale_bits), least = from_f16(least_bits);
-        for (int64_t k = first; k < stop && scale > 0.0f; ++k) {
-            const float level = std::nearbyint((line[static_cast<size_t>(k)] - least) / scale);
-            const int number = static_cast<int>(std::fmin(std::fmax(level, 0.0f), 15.0f));
-            uint8_t &pair = block[(2 + k % kInt4Block / 8) * kStepBytes + k % 4];
-            pair = static_cast<uint8_t>(pair | number << (k % 8 / 4 * 4));
-        }
     }
 }
 
@@ -109,18 +53,6 @@ bool is_finite(int32_t kind, const std::vector<float> &line) {
             (kind == PARADRAFT_INT4 && std::fabs(value) > kMostF16))
             return false;
     return true;
-}
-
-void unpack_int4(const uint8_t *panel, int64_t lane, int64_t size, float *values) {
-    for (int64_t k = 0; k < size; ++k) {
-        const uint8_t *block = panel + k / kInt4Block * kInt4BlockBytes + lane;
-        const int64_t half = k % kInt4Block / kInt4Group;
-        uint16_t scale, least;
-        std::memcpy(&scale, block + half * 2, sizeof scale);
-        std::memcpy(&least, block + kStepBytes + half * 2, sizeof least);
-        const int number = block[(2 + k % kInt4Block / 8) * kStepBytes + k % 4] >> (k % 8 / 4 * 4) & 15;
-        values[k] = static_cast<float>(number) * from_f16(scale) + from_f16(least);
-    }
 }
 
 }  // namespace
@@ -166,22 +98,16 @@ void pack_rows(int32_t kind, int64_t outputs, int64_t inputs, int64_t first_outp
 void unpack_row(const paradraft_matrix &matrix, int64_t row, float *values) {
     const uint8_t *panel =
         static_cast<const uint8_t *>(matrix.data) + row / kPanel * panel_bytes(matrix.kind, matrix.inputs);
-    const int64_t lane = row % kPanel * 4;
+    const int64_t lane = row % kPanel;
+    if (matrix.kind == PARADRAFT_INT8) return unpack_int8(panel, lane, matrix.inputs, values);
     if (matrix.kind == PARADRAFT_INT4) return unpack_int4(panel, lane, matrix.inputs, values);
-    float scale = 1.0f;
-    if (matrix.kind == PARADRAFT_INT8) {
-        std::memcpy(&scale, panel + lane, sizeof scale);
-        panel += kPanel * sizeof(float);
-    }
     for (int64_t k = 0; k < matrix.inputs; ++k) {
         if (matrix.kind == PARADRAFT_F32) {
-            std::memcpy(values + k, panel + k * kStepBytes + lane, sizeof(float));
-        } else if (matrix.kind == PARADRAFT_BF16) {
-            uint16_t bits;
-            std::memcpy(&bits, panel + k / 2 * kStepBytes + lane + k % 2 * 2, sizeof bits);
-            values[k] = from_bf16(bits);
+            std::memcpy(values + k, panel + k * kStepBytes + lane * 4, sizeof(float));
         } else {
-            values[k] = static_cast<float>(panel[k / 4 * kStepBytes + lane + k % 4] - 128) * scale;
+            uint16_t bits;
+            std::memcpy(&bits, panel + k / 2 * kStepBytes + lane * 4 + k % 2 * 2, sizeof bits);
+            values[k] = from_bf16(bits);
         }
     }
 }

@@ -1,5 +1,7 @@
 // Sixteen floats and dot products in AVX2 with FMA. For kernels_avx2.cpp only, inside its unnamed namespace.
 
+#include "vector_eight.h"
+
 struct Vec {
     __m256 low, high;
 };
@@ -46,6 +48,18 @@ inline uint32_t lanes_beyond(Vec a, Vec limit) {
     const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, limit.high, _CMP_NLE_UQ));
     return static_cast<uint32_t>(high << 8 | low);
 }
+// Halves are added to halves, until one lane is left.
+inline float added_up(Vec a) { return added_eight(_mm256_add_ps(a.low, a.high)); }
+// Lane i of the result is lane i ^ stride: 1, 2, 4 or 8.
+template <int stride>
+inline Vec exchanged(Vec a) {
+    if constexpr (stride == 8) return {a.high, a.low};
+    if constexpr (stride == 4)
+        return {_mm256_permute2f128_ps(a.low, a.low, 1), _mm256_permute2f128_ps(a.high, a.high, 1)};
+    constexpr int order = stride == 1 ? 0xb1 : 0x4e;
+    return {_mm256_permute_ps(a.low, order), _mm256_permute_ps(a.high, order)};
+}
+inline float largest_lane(Vec a) { return largest_eight(_mm256_max_ps(a.low, a.high)); }
 inline __m256 half_power_of_two(__m256 a) {
     const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(a), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3f800000)));
@@ -128,6 +142,8 @@ struct Int8Steps {
         return {_mm256_xor_si256(eight_words(step), offset), _mm256_xor_si256(eight_words(step + 32), offset)};
     }
     static Sums none() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+    // What sums of a group begin with: nothing, as weights are signed here.
+    static Sums start(const float *) { return none(); }
     static __m256i products(__m256i input, __m256i weights) {
         const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(input), _mm256_sign_epi8(weights, input));
         return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
@@ -137,7 +153,13 @@ struct Int8Steps {
         return {_mm256_add_epi32(sums.low, products(input, weights.low)),
                 _mm256_add_epi32(sums.high, products(input, weights.high))};
     }
-    static Vec value(Sums sums, int32_t) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
+    static Vec value(Sums sums) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
+    static __m256 eight_numbers(const uint8_t *from) {
+        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from));
+        return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    }
+    // Sixteen bytes.
+    static Vec numbers(const uint8_t *from) { return {eight_numbers(from), eight_numbers(from + 8)}; }
 };
 
 // One step of int4 weights: eight products per lane, exact. Weights are at most 15, so four products of bytes add up

@@ -1,5 +1,7 @@
 // Sixteen floats and dot products in AVX512. For kernels_avx512.cpp only, inside its unnamed namespace.
 
+#include "vector_eight.h"
+
 struct Vec {
     __m512 lanes;
 };
@@ -29,6 +31,20 @@ inline uint32_t lanes_beyond(Vec a, Vec limit) { return _mm512_cmp_ps_mask(a.lan
 inline Vec power_of_two(Vec a) {
     const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(a.lanes), 23);
     return {_mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3f800000)))};
+}
+// Halves are added to halves, until one lane is left.
+inline float added_up(Vec a) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.lanes), _mm512_extractf32x8_ps(a.lanes, 1));
+    return added_eight(eight);
+}
+// Lane i of the result is lane i ^ stride: 1, 2, 4 or 8.
+template <int stride>
+inline Vec exchanged(Vec a) {
+    if constexpr (stride <= 2) return {_mm512_permute_ps(a.lanes, stride == 1 ? 0xb1 : 0x4e)};
+    return {_mm512_shuffle_f32x4(a.lanes, a.lanes, stride == 4 ? 0xb1 : 0x4e)};
+}
+inline float largest_lane(Vec a) {
+    return largest_eight(_mm256_max_ps(_mm512_castps512_ps256(a.lanes), _mm512_extractf32x8_ps(a.lanes, 1)));
 }
 inline Vec load_bf16(const uint16_t *from) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)));
@@ -72,13 +88,18 @@ struct Int8Steps {
     using Sums = __m512i;
     static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
     static Sums none() { return _mm512_setzero_si512(); }
+    // What sums of a group begin with, to make up for what is stored too much.
+    static Sums start(const float *makeup) { return _mm512_castps_si512(_mm512_set1_ps(*makeup)); }
     static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
         // The intrinsic of GCC 12 copies the sums on every step and runs out of registers.
         asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(*word));
         return sums;
     }
-    static Vec value(Sums sums, int32_t surplus) {
-        return {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums, _mm512_set1_epi32(surplus)))};
+    static Vec value(Sums sums) { return {_mm512_cvtepi32_ps(sums)}; }
+    // Sixteen bytes.
+    static Vec numbers(const uint8_t *from) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
+        return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
     }
 };
 

@@ -61,6 +61,24 @@ inline Vec least(Vec a, const Vec &b) {
     PARADRAFT_LANES a.lanes[i] = a.lanes[i] < b.lanes[i] ? a.lanes[i] : b.lanes[i];
     return a;
 }
+// Halves are added to halves, until one lane is left.
+inline float added_up(Vec a) {
+    for (int width = 8; width > 0; width /= 2)
+        for (int i = 0; i < width; ++i) a.lanes[i] += a.lanes[i + width];
+    return a.lanes[0];
+}
+// Lane i of the result is lane i ^ stride: 1, 2, 4 or 8.
+template <int stride>
+inline Vec exchanged(const Vec &a) {
+    Vec b;
+    PARADRAFT_LANES b.lanes[i] = a.lanes[i ^ stride];
+    return b;
+}
+inline float largest_lane(const Vec &a) {
+    float most = a.lanes[0];
+    for (int i = 1; i < 16; ++i) most = a.lanes[i] > most ? a.lanes[i] : most;
+    return most;
+}
 inline uint32_t bits_of(float value) {
     uint32_t bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
@@ -107,6 +125,13 @@ inline void store_bf16(uint16_t *to, const Vec &a) {
 // Lanes rounded to whole numbers. Adding 1.5 * 2^23 rounds to nearest, ties to even.
 inline void store_int8(int8_t *to, const Vec &a) {
     PARADRAFT_LANES to[i] = static_cast<int8_t>(bits_of(a.lanes[i] + 12582912.0f) & 0xffu);
+}
+
+// The sum of 32 whole numbers.
+inline int32_t added_bytes(const int8_t *values) {
+    int32_t sum = 0;
+    for (int i = 0; i < 32; ++i) sum += values[i];
+    return sum;
 }
 
 inline void prefetch(const uint8_t *) {}
@@ -159,15 +184,23 @@ struct Int8Steps {
         return weights;
     }
     static Sums none() { return {}; }
+    // What sums of a group begin with: nothing, as weights are signed here.
+    static Sums start(const float *) { return none(); }
     static Sums sum(Sums sums, const Weights &weights, const uint32_t *word) {
         int32_t inputs[4];
         for (int k = 0; k < 4; ++k) inputs[k] = static_cast<int8_t>((*word >> (8 * k)) & 0xffu);
         PARADRAFT_LANES for (int k = 0; k < 4; ++k) sums.lanes[i] += inputs[k] * weights.values[4 * i + k];
         return sums;
     }
-    static Vec value(const Sums &sums, int32_t) {
+    static Vec value(const Sums &sums) {
         Vec a;
         PARADRAFT_LANES a.lanes[i] = static_cast<float>(sums.lanes[i]);
+        return a;
+    }
+    // Sixteen bytes.
+    static Vec numbers(const uint8_t *from) {
+        Vec a;
+        PARADRAFT_LANES a.lanes[i] = static_cast<float>(from[i]);
         return a;
     }
 };

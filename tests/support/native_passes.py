@@ -20,7 +20,7 @@ from paradraft.native.weights import LayerWeights, ModelWeights
 
 INSTRUCTION_SETS = load_library().instruction_sets if find_library() else ()
 KINDS = ("float32", "bfloat16", "int8", "int4")
-# Every size is odd to 16, the width of a panel, and to 64, the width of a scale.
+# Every size is odd to 16, the width of a panel, and to 32, the width of a scale.
 ODD = {"hidden_size": 52, "intermediate_size": 150, "head_dim": 10, "num_hidden_layers": 2}
 
 

@@ -15,8 +15,8 @@ from paradraft.core.errors import ModelError
 from paradraft.native.library import check, load_library
 from paradraft.native.structs import ErrorStruct, MatrixStruct
 
-# Kinds of packed weights by name. "int8" has one scale per output, "int4" a scale and a least value per output and
-# group of 32 inputs; activations are quantised per token and group.
+# Kinds of packed weights by name. "int8" has a scale, "int4" a scale and a least value per output and group of 32
+# inputs; activations are quantised per token and group of 32.
 KINDS: Mapping[str, int] = {"float32": 1, "bfloat16": 2, "int8": 4, "int4": 5}
 # Kinds of sources by numpy dtype; bfloat16 comes as its bits.
 SOURCE_KINDS: Mapping[str, int] = {"float32": 1, "uint16": 2, "float16": 3}

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import ClassVar
 
-VERSION = 3
+VERSION = 4
 
 Fields = list[tuple[str, type]]
 

@@ -11,12 +11,14 @@ from paradraft.core.arrays import DoubleArray, FloatArray
 from paradraft.core.errors import ConfigError
 from paradraft.native.packing import PackedMatrix, multiply, pack
 from support.native import needs_native
+from support.native_mixing import in_groups, mixed
 from support.native_passes import INSTRUCTION_SETS, KINDS
 
 pytestmark = needs_native
 SHAPES = [(1, 1), (16, 2), (17, 3), (33, 48), (48, 127), (100, 129), (64, 576), (35, 1537)]
 TOKENS = (1, 2, 3, 4, 5, 12, 14, 15, 16, 17, 31, 100)
-GROUPS = {"int8": 64, "int4": 32}  # inputs that share a scale of activations
+# How groups of inputs that share a scale look when they are rounded.
+GROUPS = {"int8": mixed, "int4": in_groups}
 
 
 def matrix(kind: str, outputs: int, inputs: int, seed: int = 0) -> tuple[PackedMatrix, DoubleArray]:
@@ -43,15 +45,14 @@ def rounded_to_bf16(values: FloatArray) -> FloatArray:
 
 def allowed_error(kind: str, inputs: FloatArray, rows: DoubleArray) -> DoubleArray:
     """What a product may differ from float64 by, [T, O]: fp32 sums, and half a step of each activation."""
-    sums = 1e-5 * np.abs(inputs).astype(np.float64) @ np.abs(rows).T + 1e-6
+    seen, weights = (GROUPS.get(kind, in_groups)(lines) for lines in (inputs, rows))
+    total = np.abs(weights).sum(axis=2)
+    sums = 1e-5 * np.einsum("tgi,ogi->to", np.abs(seen), np.abs(weights)) + 1e-6
     if kind not in GROUPS:
         return sums
-    group = GROUPS[kind]
-    steps = np.zeros(inputs.shape)
-    for first in range(0, inputs.shape[1], group):
-        part = np.abs(inputs[:, first : first + group])
-        steps[:, first : first + group] = part.max(axis=1, keepdims=True) / 127
-    return sums + 0.501 * steps @ np.abs(rows).T
+    steps = np.abs(seen).max(axis=2) / 127
+    allowed: DoubleArray = sums + 0.501 * steps @ total.T
+    return allowed
 
 
 @pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
@@ -90,13 +91,29 @@ def test_instruction_sets_with_fused_sums_agree_to_the_bit(kind: str):
 
 @pytest.mark.parametrize(("instruction_set", "kind"), list(product(INSTRUCTION_SETS, GROUPS)))
 def test_the_largest_whole_sums_do_not_saturate(instruction_set: str, kind: str):
-    values = np.full((16, 1024), 2.0, dtype=np.float32)
-    values[:, ::32] = 0.0 if kind == "int4" else 2.0  # so that the others are the most that a group holds
-    packed = pack(kind, [values])
-    expected = sum(packed.row(0).tolist())
+    """The most that a group holds: in int4 15 beside a least of 0; mixed, a single input is 32 of the same size."""
+    weights, given = np.full((16, 1024), 2.0, dtype=np.float32), np.ones((3, 1024), dtype=np.float32)
+    weights[:, ::32] = 0.0
+    if kind == "int8":
+        weights, given = 2.0 - weights, np.tile(np.eye(1, 32, dtype=np.float32), (3, 32))
+    packed = pack(kind, [weights])
+    expected = packed.row(0).astype(np.float64) @ given[0]
+    assert abs(expected) >= 32
     for sign in (1.0, -1.0):
-        found = multiply(packed, np.full((3, 1024), sign, dtype=np.float32), instruction_set=instruction_set)
+        found = multiply(packed, np.float32(sign) * given, instruction_set=instruction_set)
         np.testing.assert_allclose(found, sign * expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+def test_a_massive_activation_does_not_take_the_scale_from_its_group(instruction_set: str):
+    packed, rows = matrix("int8", 64, 320)
+    given = lines(20, 320)
+    found = multiply(packed, given, instruction_set=instruction_set) - packed.bias
+    groups = in_groups(given)
+    steps = np.abs(groups).max(axis=2, keepdims=True) / 127
+    unmixed = (np.rint(groups / steps) * steps).reshape(given.shape)
+    exact = given.astype(np.float64) @ rows.T
+    assert ((found - exact) ** 2).mean() < 0.1 * ((unmixed @ rows.T - exact) ** 2).mean()
 
 
 def test_an_instruction_set_that_is_not_there_is_refused_by_name():

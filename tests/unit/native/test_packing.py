@@ -10,6 +10,7 @@ import pytest
 from paradraft.core.errors import ModelError, ParadraftError, ProtocolError
 from paradraft.native.packing import ALIGNMENT, aligned_bytes, multiply, pack, packed_bytes
 from support.native import needs_native
+from support.native_mixing import GROUP, in_groups, mixed
 
 pytestmark = needs_native
 
@@ -33,13 +34,33 @@ def test_rows_come_back(shape: tuple[int, int]):
         assert all(np.array_equal(packed.row(row), given[row]) for row in range(shape[0]))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (17, 5), (50, 131)])
-def test_int8_rows_are_within_half_a_step(shape: tuple[int, int]):
-    matrix = values(*shape)
+@pytest.mark.parametrize("shape", [(1, 1), (17, 5), (50, 131), (16, 64), (20, 300)])
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e30])
+def test_int8_groups_are_within_half_a_step_of_each_mixed_weight(shape: tuple[int, int], size: float):
+    """Mixing keeps lengths, so errors of mixed weights are measured on the weights that come back."""
+    matrix = values(*shape) * np.float32(size)
     matrix[0] = 0
     packed = pack("int8", [matrix])
-    for row, given in enumerate(matrix):
-        assert (np.abs(packed.row(row) - given) <= 0.5001 * np.abs(given).max() / 127).all()
+    assert packed.data.nbytes == packed_bytes("int8", *shape)
+    rows = np.array([packed.row(row) for row in range(shape[0])])
+    assert not rows[0].any()
+    reach = np.abs(mixed(matrix)).max(axis=2)
+    steps = reach / 127 + reach.max(axis=1, keepdims=True) / 127 / 255  # rounded up to a unit of the row
+    errors = in_groups(rows.astype(np.float64) - matrix)
+    assert (np.sqrt((errors**2).sum(axis=2)) <= 0.5001 * steps * np.sqrt(GROUP)).all()
+
+
+def test_int8_scales_lose_less_than_those_that_just_reach_the_largest_weight():
+    matrix = values(64, 320)
+    packed = pack("int8", [matrix])
+    errors = np.array([packed.row(row) for row in range(64)]) - matrix
+    groups = mixed(matrix)
+    steps = np.abs(groups).max(axis=2, keepdims=True) / 127
+    assert (errors**2).mean() < 0.9 * ((np.rint(groups / steps) * steps - groups) ** 2).mean()
+
+
+def test_scales_of_int8_take_a_byte_per_group_and_four_per_output():
+    assert packed_bytes("int8", 16, 1536) == 16 * (1536 + 4 + 1536 // 32)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (17, 5), (50, 131), (16, 64), (3, 33)])
