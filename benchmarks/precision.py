@@ -1,6 +1,7 @@
 """What number formats cost: how far the law of the next token strays from that of bf16, on the native core.
 
     python benchmarks/precision.py                                  the built-in model, eight MT-Bench prompts
+    python benchmarks/precision.py --dtypes int8,Q8_0               beside the rounding of llama.cpp's Q8_0
     python benchmarks/precision.py --model DIR --dtypes int4 --prompts 80 --tokens 256
 
 Every prompt is a first turn in the model's chat format, cut to --tokens, and each of its positions counts once.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from rounded_q8_0 import log_laws as log_laws_of_q8_0
 
 from paradraft.core.arrays import DoubleArray, IntArray, ints
 from paradraft.hub.assets import ASSETS, bring
@@ -24,10 +26,13 @@ from paradraft.native.executor import Executor
 from paradraft.native.records import PassInput
 
 REFERENCE = "bf16"
+PEER = "Q8_0"  # not one of ours: the rounding of llama.cpp
 
 
 def log_laws(checkpoint: Checkpoint, prompts: list[IntArray], dtype: str) -> list[DoubleArray]:
     """Return the log-probabilities behind every token of each prompt, [T, V]."""
+    if dtype == PEER:
+        return log_laws_of_q8_0(checkpoint, prompts)
     config = read_decoder_config(checkpoint.config)
     longest = max(len(prompt) for prompt in prompts)
     executor = Executor(load_packed(checkpoint, config, dtype=dtype).weights, num_slots=longest, num_threads=1)
