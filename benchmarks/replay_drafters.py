@@ -32,6 +32,7 @@ from paradraft.core.records import Origin, Plan, Proposal, RowSampling, Verdict
 from paradraft.core.sampling import SamplingParams
 from paradraft.drafters.ladder import LadderDrafter
 from paradraft.drafters.merged import MergedDrafter
+from paradraft.drafters.native_merged import Lookups, NativeMergedDrafter
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
 from paradraft.drafters.table.count import CountedText, count_table
@@ -110,6 +111,9 @@ DRAFTERS: dict[str, Build] = {
     "merged: suffix, recent": lambda _: merged(suffix(), recent()),
     "merged: recent, table": lambda counted: merged(recent(), table(counted)),
     "merged: suffix, recent, table": lambda counted: merged(suffix(), recent(), table(counted)),
+    "the same in the native core": lambda counted: NativeMergedDrafter(
+        Lookups(table=counted), vocab_size=VOCAB_SIZE, width=MERGED_WIDTH, node_cost=0.0, is_coupled=True
+    ),
 }
 
 

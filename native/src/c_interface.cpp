@@ -1,16 +1,13 @@
-// The plain C side: no exception leaves it, and every failure has a code and a message.
+// The plain C side of the decode core.
 
-#include <cstdio>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "checks.h"
 #include "dispatch.h"
 #include "engine.h"
-#include "failure.h"
+#include "guarded.h"
 #include "packing.h"
 #include "paradraft_native.h"
 #include "selection.h"
@@ -22,25 +19,7 @@ struct paradraft_engine {
 namespace {
 
 using paradraft::Failure;
-
-int32_t report(int32_t code, const char *message, paradraft_error *error) {
-    if (error != nullptr) std::snprintf(error->message, sizeof error->message, "%s", message);
-    return code;
-}
-
-template <class Call>
-int32_t guarded(paradraft_error *error, Call call) {
-    try {
-        call();
-        return PARADRAFT_OK;
-    } catch (const Failure &failure) {
-        return report(failure.code, failure.message.c_str(), error);
-    } catch (const std::bad_alloc &) {
-        return report(PARADRAFT_NO_MEMORY, "Memory is short.", error);
-    } catch (const std::exception &failure) {
-        return report(PARADRAFT_NO_MEMORY, (std::string("The system refused: ") + failure.what() + ".").c_str(), error);
-    }
-}
+using paradraft::guarded;
 
 void check_packed(const paradraft_matrix *matrix) {
     if (matrix == nullptr || matrix->data == nullptr ||

@@ -21,8 +21,12 @@ inline uint64_t mixed(uint64_t state) {
 inline uint64_t absorbed(uint64_t state, uint64_t value) { return mixed(mixed(value + kStep) + state * kStep + 1); }
 
 // The key of stream RACE.
+inline uint64_t key_of(uint64_t seed, uint64_t choice, uint64_t position) {
+    return absorbed(absorbed(absorbed(absorbed(0, seed), choice), position), 0);
+}
+
 inline uint64_t key_of(const paradraft_sampling &sampling, uint64_t position) {
-    return absorbed(absorbed(absorbed(absorbed(0, sampling.seed), sampling.choice), position), 0);
+    return key_of(sampling.seed, sampling.choice, position);
 }
 
 // 52 bits, the larger the smaller the exponential variable.

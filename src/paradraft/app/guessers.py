@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from paradraft.app.config import MERGED, NETWORK, NOTHING, Config
 from paradraft.app.opened import build_network_drafter
-from paradraft.core.errors import AlignmentError, ConfigError
+from paradraft.core.errors import AlignmentError, ConfigError, ModelError
 from paradraft.core.ports import Drafter
 from paradraft.drafters.frugal import FrugalDrafter
 from paradraft.drafters.guesses import GuessingDrafter
 from paradraft.drafters.ladder import LadderDrafter
 from paradraft.drafters.merged import MergedDrafter
+from paradraft.drafters.native_merged import Lookups, NativeMergedDrafter
 from paradraft.drafters.ngram import NgramDrafter
 from paradraft.drafters.suffix import SuffixDrafter
 from paradraft.drafters.table.count import count_table
@@ -24,6 +25,7 @@ from paradraft.drafters.table.file import read_table
 from paradraft.drafters.table.layout import Table
 from paradraft.drafters.table.recent import RecentDrafter
 from paradraft.models.load import LoadedModel
+from paradraft.native.guesser import KINDS
 from paradraft.nets.folder.facts import tokenizer_digest
 from paradraft.verify.rules import Rule
 from paradraft.verify.tree import Shape
@@ -74,31 +76,50 @@ def build_combined(
     config: Config, target: LoadedModel, rule: Rule, loaded: ExitStack, opened: Opened
 ) -> tuple[Drafter, int]:
     """Return a merged tree or a ladder over the configured sources, and its node budget."""
-    sources = {name: _source(name, config, target, rule, loaded, opened) for name in config.draft_sources}
-    vocab_size = target.target.limits.vocab_size
+    names = tuple(dict.fromkeys(config.draft_sources))
     if config.drafter == LADDER:
-        costs = [NETWORK_COST if name in opened else 0.0 for name in sources]
-        ladder = LadderDrafter(
-            list(sources.values()), vocab_size=vocab_size, costs=costs, is_coupled=is_coupled(config)
-        )
+        sources = [_source(name, config, target, rule, loaded, opened) for name in names]
+        costs = [NETWORK_COST if name in opened else 0.0 for name in names]
+        vocab_size = target.target.limits.vocab_size
+        ladder = LadderDrafter(sources, vocab_size=vocab_size, costs=costs, is_coupled=is_coupled(config))
         return ladder, config.draft_nodes or config.gamma
-    width = MERGED_WIDTH if rule.shape is Shape.TREE else 1
-    free = [source for name, source in sources.items() if name not in opened]
-    networks = [source for name, source in sources.items() if name in opened]
-    options = {"vocab_size": vocab_size, "width": width, "is_coupled": is_coupled(config)}
-    return _merged(free, networks, options), config.draft_nodes or max(MERGED_NODES, config.gamma)
-
-
-def _merged(
-    free: Sequence[GuessingDrafter], networks: Sequence[GuessingDrafter], options: Mapping[str, Any]
-) -> GuessingDrafter:
-    """Return one tree of all sources, in which each network beside free sources is asked only where that pays."""
+    options: dict[str, Any] = {
+        "vocab_size": target.target.limits.vocab_size,
+        "width": MERGED_WIDTH if rule.shape is Shape.TREE else 1,
+        "is_coupled": is_coupled(config),
+    }
+    free = [name for name in names if name not in opened]
+    networks = [_source(name, config, target, rule, loaded, opened) for name in names if name in opened]
     if not free:
-        return MergedDrafter(networks, **options)
-    merged: GuessingDrafter = MergedDrafter(free, **options)
-    for network in networks:
+        return MergedDrafter(networks, **options), _num_nodes(config)
+    merged: GuessingDrafter = _native(free, config, target, options) or MergedDrafter(
+        [_source(name, config, target, rule, loaded, opened) for name in free], **options
+    )
+    for network in networks:  # asked only where that pays
         merged = FrugalDrafter(merged, network, **options)
-    return merged
+    return merged, _num_nodes(config)
+
+
+def _num_nodes(config: Config) -> int:
+    return config.draft_nodes or max(MERGED_NODES, config.gamma)
+
+
+def _native(
+    names: Sequence[str], config: Config, target: LoadedModel, options: Mapping[str, Any]
+) -> GuessingDrafter | None:
+    """Return one tree of these sources in the native core, None where it or one of them is not there."""
+    if not set(names) <= set(KINDS):
+        return None
+    lookups = Lookups(
+        kinds=tuple(names),
+        table=_table(config, target) if TABLE in names else None,
+        shared_tokens=config.suffix_shared_tokens,
+        max_learned=config.draft_learned_contexts,
+    )
+    try:
+        return NativeMergedDrafter(lookups, **options)
+    except ModelError:
+        return None
 
 
 def _source(

@@ -69,10 +69,9 @@ class LookupDrafter(Generic[Row]):
 
     def guesses(self, batch: Batch, plan: Plan) -> list[Guesses | None]:
         """Return the guesses for each row, None where it has none."""
-        return [
-            self.look_up(self._rows.of(batch, index), batch, plan, index) if is_drafting(batch, index) else None
-            for index in range(batch.num_rows)
-        ]
+        # All before any is looked up: whoever took another row's place publishes its text, whatever the order of rows.
+        rows = [self._rows.of(batch, index) if is_drafting(batch, index) else None for index in range(batch.num_rows)]
+        return [None if row is None else self.look_up(row, batch, plan, index) for index, row in enumerate(rows)]
 
     def observe(self, batch: Batch, proposal: Proposal, scores: Scores, verdict: Verdict) -> None:  # noqa: ARG002
         """Learn how far the rows' estimates can be trusted."""

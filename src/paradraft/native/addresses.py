@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from paradraft.core.arrays import FloatArray, IntArray
 from paradraft.core.errors import ProtocolError
@@ -29,7 +32,7 @@ def int_address(array: IntArray) -> int:
     return address(array)
 
 
-def address(array: FloatArray | IntArray) -> int:
+def address(array: npt.NDArray[Any]) -> int:
     """Return where an array lies; between two passes this takes half the time of array.ctypes."""
     place: int = array.__array_interface__["data"][0]
     return place

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from paradraft.core.errors import ConfigError, ModelError, ParadraftError, ProtocolError
-from paradraft.native.structs import VERSION, ErrorStruct, declare
+from paradraft.native.guesser_structs import GUESSER_SIGNATURES
+from paradraft.native.structs import SIGNATURES, VERSION, ErrorStruct, declare
 
 INSTRUCTION_SETS: Mapping[str, int] = {"portable": 0, "avx2": 1, "avx512": 2}
 BEST = -1
@@ -80,7 +81,7 @@ def _load(path: Path) -> Library:
             raise ModelError(
                 f"{path} has version {found} of the decode core's interface, not {VERSION}.", remedy=_BUILD
             )
-        declare(functions)
+        declare(functions, {**SIGNATURES, **GUESSER_SIGNATURES})
     except (OSError, AttributeError) as error:
         raise ModelError(f"{path} cannot be loaded: {error}.", remedy=_BUILD) from error
     names = tuple(name for name, number in INSTRUCTION_SETS.items() if functions.paradraft_has(number))

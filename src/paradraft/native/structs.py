@@ -9,6 +9,7 @@ from typing import ClassVar
 VERSION = 4
 
 Fields = list[tuple[str, type]]
+Signatures = dict[str, tuple[type | None, list[type]]]  # functions by name: what they return, then what they take
 
 
 class ErrorStruct(Structure):
@@ -117,8 +118,7 @@ class SamplingStruct(Structure):
     ]
 
 
-# Functions by name: what they return, then what they take.
-SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
+SIGNATURES: Signatures = {
     "paradraft_version": (c_int32, []),
     "paradraft_has": (c_int32, [c_int32]),
     "paradraft_packed_bytes": (c_int64, [c_int32, c_int64, c_int64]),
@@ -156,8 +156,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 }
 
 
-def declare(library: ctypes.CDLL) -> None:
-    """Give every function of a loaded library its types; raises AttributeError for one that is missing."""
-    for name, (result, arguments) in SIGNATURES.items():
+def declare(library: ctypes.CDLL, signatures: Signatures) -> None:
+    """Give functions of a loaded library their types; raises AttributeError for one that is missing."""
+    for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
