@@ -25,7 +25,7 @@ setup: $(STAMP)
 	@$(BIN)/paradraft models pull smollm2-135m
 	@$(BIN)/paradraft models pull mt-bench
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard native/*.txt native/include/* native/src/*)
+$(STAMP): pyproject.toml constraints.txt $(wildcard native/*.txt native/include/* native/src/* native/src/*/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,16 @@ from paradraft.app.drafters import METHODS
 from paradraft.app.guessers import COMBINING
 from paradraft.core.arrays import ints
 from paradraft.core.errors import AlignmentError, ConfigError, ModelError
+from paradraft.drafters.merged import MergedDrafter
+from paradraft.drafters.native_merged import NativeMergedDrafter
 from paradraft.drafters.table.count import CountedText, count_table
 from paradraft.drafters.table.file import write_table
 from paradraft.drafters.table.layout import Origin
 from paradraft.models.load import LoadedModel, load_model
 from paradraft.models.tiny import write_tiny_model
+from paradraft.native.library import LIBRARY_VARIABLE
+from paradraft.verify.rules import make_rule
+from support.native import needs_native
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=24, ignore_eos=True)
 PROMPTS = ["one two one two one two one", "a b a b a b a b", "x y z x y z x y z x"]
@@ -152,3 +159,22 @@ def test_a_source_that_cannot_guess_is_named_with_those_that_can(folder: Path) -
 def test_lists_of_sources_that_make_no_sense_are_refused(sources: object) -> None:
     with pytest.raises(ConfigError, match="draft_sources"):
         Config(draft_sources=sources)
+
+
+@needs_native
+@pytest.mark.parametrize("has_library", [True, False])
+def test_the_merged_tree_is_drafted_natively_where_the_library_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_library: bool
+) -> None:
+    target = load_model(str(folder), num_pages=8, page_size=16)
+    config = Config(
+        model=str(folder), drafter="merged", draft_sources=("suffix", "recent", "table"), draft_table="none"
+    )
+    if not has_library:
+        monkeypatch.setenv(LIBRARY_VARIABLE, str(folder / "nothing.so"))
+    with ExitStack() as loaded:
+        found = table.build_drafter(config, target, make_rule("coupled"), loaded, {}).drafter
+        assert isinstance(found, NativeMergedDrafter if has_library else MergedDrafter)
+        mixed = replace(config, draft_sources=("ngram", "suffix"))
+        assert isinstance(table.build_drafter(mixed, target, make_rule("coupled"), loaded, {}).drafter, MergedDrafter)
+    target.target.close()
