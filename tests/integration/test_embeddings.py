@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from concurrent.futures import Future
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 
+import httpx2 as httpx
 import numpy as np
 import pytest
 
@@ -24,6 +29,13 @@ NAMES = sorted(
     {"torch-llama", "torch-qwen3", "native-llama", "native-qwen3", "transformers-gemma2", "transformers-gpt_neox"}
     & TARGETS.keys()
 )
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
 
 
 @cache
@@ -182,7 +194,32 @@ def test_the_size_of_embeddings_is_told(server) -> None:
     assert card["paradraft"]["embedding_size"] == 48
 
 
-def test_texts_that_wait_are_bounded() -> None:
+def test_texts_that_wait_are_bounded_for_all_and_for_each_key_and_finish_before_a_stop() -> None:
+    engine, release = engine_over(shared("torch-llama")), threading.Event()
+    step = engine.step
+    engine.step = lambda: release.wait(30) and step()  # type: ignore[method-assign]
+    options = ServerOptions(max_prompts=2, max_waiting=1, max_per_key=2)
+    with served(engine, options=options, keys=("one", "two")) as running, ThreadPoolExecutor(2) as pool:
+
+        def ask(key: str, *texts: list[int]) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {key}"}
+            return running.client.post("/v1/embeddings", json={"input": texts}, headers=headers)
+
+        board = running.context.switchboard
+        first = pool.submit(ask, "one", [1], [2])
+        assert until(lambda: board.num_texts == 2)
+        mine, all_full = ask("one", [3]), ask("two", [3], [4])
+        assert (mine.status_code, all_full.status_code) == (429, 429)
+        assert "with this API key" in mine.json()["error"]["message"]
+        second = pool.submit(ask, "two", [3])
+        assert until(lambda: board.num_texts == 3)
+        assert not asyncio.run(board.until_idle(0.05))
+        release.set()
+        assert [each.result(20).status_code for each in (first, second)] == [200, 200]
+        assert until(lambda: board.num_texts == 0)
+
+
+def test_no_texts_are_taken_while_a_server_stops() -> None:
     engine = engine_over(shared("torch-llama"))
     with served(engine, options=ServerOptions(max_prompts=2, max_waiting=0)) as running:
         assert running.client.post("/v1/embeddings", json={"input": [[1], [2]]}).status_code == 200

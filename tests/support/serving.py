@@ -21,6 +21,7 @@ from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
 from paradraft.server.exchange import Context
 from paradraft.server.guards.keys import Keys
+from paradraft.server.listening import Address, server_config, take
 from paradraft.server.options import ServerOptions
 from support.byte_tokenizer import EOS, ByteTokenizer
 from support.engines import build_engine
@@ -84,16 +85,14 @@ def served(
     tokenizer = tokenizer or ByteTokenizer(engine.limits.vocab_size)
     service = InlineService(engine, model=model or described(engine), tokenizer=tokenizer)
     context = build_context(service, observer or QuietObserver(), options or ServerOptions(), make_filter=make_filter)
-    config = uvicorn.Config(
-        build_app(context, Keys(keys), figures), port=0, log_config=None, access_log=False, ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    server = uvicorn.Server(server_config(build_app(context, Keys(keys), figures), context.options))
+    door = take(Address(port=0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door])), daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         threading.Event().wait(0.005)
-    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    url = f"http://127.0.0.1:{door.getsockname()[1]}"
     headers = {"Authorization": f"Bearer {keys[0]}"} if keys else {}
     try:
         with httpx.Client(base_url=url, headers=headers, timeout=20) as client:

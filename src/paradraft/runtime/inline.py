@@ -112,7 +112,7 @@ class InlineService:
         """Return whether steps end."""
         is_busy = self._is_busy or not self._commands.empty()
         return Health(
-            is_alive=self._thread is not None and self._thread.is_alive(),
+            is_alive=self._thread is not None and self._thread.is_alive() and not self._has_ended,
             has_work=is_busy,
             seconds_since_progress=max(0.0, self._clock() - self._progress_at) if is_busy else 0.0,
             failure=self._failure,
@@ -140,6 +140,8 @@ class InlineService:
     def _send(self, command: _Command) -> bool:
         with self._gate:
             if not self._has_ended:
+                if not self._is_busy and self._commands.empty():
+                    self._progress_at = self._clock()  # the thread rested; the command does not wait since then
                 self._commands.put(command)
             return not self._has_ended
 
@@ -180,12 +182,15 @@ class InlineService:
                 self._engine.embedder.add(texts, answer)
 
     def _add(self, request: Request) -> None:
+        choices = self._open.setdefault(request.request_id, set())
+        is_new = not choices
+        choices.update(range(request.params.n) if is_new else ())  # before the engine: should it die, they are told
         try:
             self._engine.add(request)
         except ParadraftError as error:
+            if is_new:
+                del self._open[request.request_id]
             self._deliver(endings(request.request_id, range(request.params.n), str(error)))
-        else:
-            self._open[request.request_id] = set(range(request.params.n))
 
     def _tell(self, events: list[TokenEvent]) -> None:
         for event in events:

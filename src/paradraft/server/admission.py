@@ -17,27 +17,62 @@ class Admission:
         self._options = options
         self.is_draining = False
 
-    def check(self, num_choices: int) -> None:
-        """Raise ApiError where `num_choices` more cannot be taken now, or never."""
+    def check(self, num_choices: int, tenant: str = "") -> None:
+        """Raise ApiError where `num_choices` more of this tenant cannot be taken now, or never."""
+        self._check_open()
+        room = self._service.model.max_rows + self._options.max_waiting
+        self._check_room(num_choices, room, self._switchboard.num_open, "")
+        if self._options.max_per_key and tenant:
+            open_now = self._switchboard.num_open_of(tenant)
+            self._check_room(num_choices, self._options.max_per_key, open_now, " with this API key")
+
+    def check_texts(self, count: int, tenant: str) -> None:
+        """Raise ApiError where `count` more texts of this tenant cannot be embedded now, or never."""
+        self._check_open()
+        options, board = self._options, self._switchboard
+        self._check_room_for_texts(count, options.max_prompts + options.max_waiting, board.num_texts, "")
+        if options.max_per_key and tenant:
+            self._check_room_for_texts(count, options.max_per_key, board.num_texts_of(tenant), " with this API key")
+
+    def _check_open(self) -> None:
         if self.is_draining:
             raise ApiError(
                 503, "The server is stopping and takes no more requests.", code="server_stopping", retry_after=5
             )
-        if not self._service.health().is_alive:
+        health = self._service.health()
+        if not health.is_alive:
             raise ApiError(503, "The engine has stopped.", code="engine_stopped", retry_after=30)
-        room = self._service.model.max_rows + self._options.max_waiting
+        if health.seconds_since_progress > self._options.stall_seconds:
+            raise ApiError(503, "The engine makes no progress.", code="engine_stalled", retry_after=5)
+
+    def _check_room(self, num_choices: int, room: int, num_open: int, whose: str) -> None:
         if num_choices > room:
             raise ApiError(
                 400,
-                f"The request asks for {num_choices} answers, and the server takes {room} at a time. Send fewer.",
+                f"The request asks for {num_choices} answers, and {room} are taken at a time{whose}. Send fewer.",
                 code="too_many_choices",
                 param="n",
             )
-        if self._switchboard.num_open + num_choices > room:
+        if num_open + num_choices > room:
             raise ApiError(
                 429,
-                f"{self._switchboard.num_open} answers are being made or waited for, and {room} is the limit. "
-                "Try again soon.",
+                f"{num_open} answers are being made or waited for{whose}, and {room} is the limit. Try again soon.",
+                code="queue_full",
+                retry_after=1,
+            )
+
+    def _check_room_for_texts(self, count: int, room: int, num_open: int, whose: str) -> None:
+        if count > room:
+            raise ApiError(
+                400,
+                f"The request brings {count} texts, and {room} are taken at a time{whose}. Send fewer.",
+                code="too_many_texts",
+                param="input",
+            )
+        if num_open + count > room:
+            raise ApiError(
+                429,
+                f"{num_open} texts wait for their embeddings{whose}, and {room} is the limit. Try again soon.",
                 code="queue_full",
                 retry_after=1,
             )

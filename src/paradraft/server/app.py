@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from paradraft.core.filtering import FilterFactory
+from paradraft.core.ports import Tokenizer
 from paradraft.core.serving import Figures, Observer, Service
 from paradraft.core.version import __version__
 from paradraft.server.admission import Admission
@@ -18,6 +19,7 @@ from paradraft.server.filtering import OutputFiltering, Unfiltered
 from paradraft.server.guards.bodies import BodyGuard
 from paradraft.server.guards.hosts import HostGuard
 from paradraft.server.guards.keys import KeyGuard, Keys
+from paradraft.server.journal import Journal
 from paradraft.server.options import ServerOptions
 from paradraft.server.routes.chat import chat
 from paradraft.server.routes.completions import completions
@@ -42,7 +44,13 @@ def build_context(
         switchboard=switchboard,
         admission=Admission(service, switchboard, options),
         filtering=Unfiltered() if make_filter is None else OutputFiltering(make_filter, seconds=options.filter_seconds),
+        max_characters=service.model.longest * _longest_token(service.tokenizer),
     )
+
+
+def _longest_token(tokenizer: Tokenizer) -> int:
+    """Return the bytes of the longest token: no token stands for more characters."""
+    return max(len(tokenizer.token_bytes(token)) for token in range(tokenizer.vocab_size))
 
 
 def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> FastAPI:
@@ -64,16 +72,17 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
         lifespan=lifespan,
         docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # a redirection would name whatever the Host header says
         separate_input_output_schemas=False,
     )
-    add_error_handlers(app, context.observer)
+    add_error_handlers(app)
     routes = (chat, completions, embeddings, tokens, models, health, page)
     for router in [route(context) for route in routes]:
         app.include_router(router)
     if figures is not None:
         app.include_router(metrics(context, figures))
     # The last one added is the first that a request meets.
-    app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes)
+    app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes, seconds=options.body_seconds)
     app.add_middleware(KeyGuard, keys=keys)
     if options.cors_origins:
         app.add_middleware(
@@ -83,4 +92,5 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(HostGuard, trusted=options.trusted_hosts)
+    app.add_middleware(Journal, observer=context.observer)
     return app

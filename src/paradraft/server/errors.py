@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from paradraft.core.errors import ParadraftError
-from paradraft.core.serving import Observer
+from paradraft.server.notes import note_of
 
 _TYPES = {
     401: "authentication_error",
@@ -22,7 +23,6 @@ _TYPES = {
     500: "server_error",
     503: "overloaded_error",
 }
-
 
 # A line for each: browsers take several on one line for a single one that they do not know, and ask for no password.
 _CHALLENGES = ("Bearer", 'Basic realm="paradraft", charset="UTF-8"')
@@ -62,23 +62,37 @@ def error_body(status: int, message: str, *, code: str | None = None, param: str
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
+class ErrorResponse(Response):
+    """An error on its way to the client; its code is noted for the log."""
+
+    media_type = "application/json"
+
+    def __init__(self, error: ApiError, headers: dict[str, str]) -> None:
+        body = error_body(error.status, error.message, code=error.code, param=error.param)
+        super().__init__(body, status_code=error.status, headers=headers)
+        self._code = error.code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        note_of(scope).code = self._code
+        await super().__call__(scope, receive, send)
+
+
 def error_response(error: ApiError) -> Response:
     """Return the answer that tells of an error."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    body = error_body(error.status, error.message, code=error.code, param=error.param)
-    response = Response(body, status_code=error.status, media_type="application/json", headers=headers)
+    response = ErrorResponse(error, headers)
     if error.status == HTTPStatus.UNAUTHORIZED:
         for challenge in _CHALLENGES:
             response.headers.append("WWW-Authenticate", challenge)
     return response
 
 
-def add_error_handlers(app: FastAPI, observer: Observer) -> None:
-    """Give every error of the application OpenAI's shape, and let the observer count it."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Give every error of the application OpenAI's shape."""
 
     @app.exception_handler(ApiError)
     async def tell(_: Request, error: ApiError) -> Response:
-        observer.refused(error.status, error.code or _code_of(error.status))
         return error_response(error)
 
     @app.exception_handler(ParadraftError)
@@ -94,9 +108,11 @@ def add_error_handlers(app: FastAPI, observer: Observer) -> None:
         return await tell(request, ApiError(error.status_code, str(error.detail), code=_code_of(error.status_code)))
 
     @app.exception_handler(Exception)
-    async def tell_nothing(request: Request, error: Exception) -> Response:
+    async def tell_nothing(_: Request, error: Exception) -> Response:
         del error  # it is logged by the server; a client learns nothing about the inside
-        return await tell(request, ApiError(500, "The server made a mistake; it is in its log.", code="internal_error"))
+        answer = error_response(ApiError(500, "The server made a mistake; it is in its log.", code="internal_error"))
+        answer.headers["Connection"] = "close"  # as it will be: nothing more should be sent on it
+        return answer
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
@@ -119,9 +135,10 @@ def _path_of(location: Sequence[int | str]) -> str | None:
             path += f"[{part}]"
         elif part.isidentifier() and part.islower() and part not in _UNION_MEMBERS:
             path += f".{part}" if path else part
-    return path or None
+    return path[:_LONGEST_PATH] or None
 
 
+_LONGEST_PATH = 100  # names come from clients too
 _UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "list", "dict"})
 
 

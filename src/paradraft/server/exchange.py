@@ -32,6 +32,7 @@ class Context:
     switchboard: Switchboard
     admission: Admission
     filtering: Filtering
+    max_characters: int  # of a prompt; a longer one has more tokens than a row holds, whatever it says
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from paradraft.core.errors import ConfigError
+from paradraft.core.serving import Service
+from paradraft.server.connections import connections
 from paradraft.server.exchange import Context
+from paradraft.server.options import ServerOptions
 
 log = logging.getLogger("paradraft.server")
 
-_HEADER_SECONDS = 30  # an idle connection is kept so long
+_IDLE_SECONDS = 30  # a connection is kept so long between two requests
+_READ_SECONDS = 5  # for readers to fetch the end of answers that are complete
+_CLOSE_SECONDS = 5.0  # for the step under way
+_WATCH_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,61 +45,99 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-async def listen(app: FastAPI, context: Context, address: Address, *, on_ready: Callable[[str], None]) -> None:
+def take(address: Address) -> socket.socket:
+    """Return a socket that has the address and does not listen yet; raise ConfigError where it cannot be had."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        door = socket.socket(family, kind, protocol)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(place)
+    except OSError as error:
+        raise ConfigError(
+            f"--host {address.host} --port {address.port}: the server cannot listen there ({error.strerror}).",
+            remedy="Choose another port with --port, 0 for a free one, or an address of this machine with --host.",
+        ) from error
+    return door
+
+
+async def listen(app: FastAPI, context: Context, door: socket.socket, *, on_ready: Callable[[str], None]) -> bool:
     """Serve until a signal; the first one lets running requests finish, a second one does not wait for them.
 
-    on_ready is told the URL once requests are taken.
+    on_ready is told the URL once requests are taken. Returns whether it ended as asked, and not because the engine did.
     """
-    config = uvicorn.Config(
-        app,
-        host=address.host,
-        port=address.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=_HEADER_SECONDS,
-        h11_max_incomplete_event_size=64 * 1024,
-        ws="none",
-        loop="none",
-    )
-    server = _QuietServer(config)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        if stopping.is_set():
-            server.force_exit = True
-            server.should_exit = True
-        stopping.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    serving = asyncio.ensure_future(server.serve())
+    server = _QuietServer(server_config(app, context.options))
+    asked, hurried = asyncio.Event(), asyncio.Event()
+    _handle_signals(asked, hurried)
+    serving = asyncio.ensure_future(server.serve(sockets=[door]))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.01)
     if server.started:
-        on_ready(_url(address, server))
-    waiting = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if not serving.done():
-        await _drain(context)
-        server.should_exit = True
+        on_ready(_url(door))
+        await _first(serving, asked.wait(), _death(context.service))
+        await _drain(context, hurried)
+    server.should_exit = True
+    await _first(serving, hurried.wait())
+    server.force_exit = hurried.is_set()
+    is_well = server.started and context.service.health().failure is None
     await serving
+    return is_well
 
 
-async def _drain(context: Context) -> None:
-    """Take no more requests, and wait until those that run have ended or their time is over."""
+def server_config(app: FastAPI, options: ServerOptions) -> uvicorn.Config:
+    """Return how the HTTP server runs."""
+    return uvicorn.Config(
+        app,
+        http=connections(options),  # type: ignore[arg-type]  # it is called only, and need not be a class
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_READ_SECONDS,
+        ws="none",
+        loop="none",
+        lifespan="on",
+    )
+
+
+def _handle_signals(asked: asyncio.Event, hurried: asyncio.Event) -> None:
+    def on_signal() -> None:
+        (hurried if asked.is_set() else asked).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+
+
+async def _first(main: asyncio.Task[Any], *others: Coroutine[object, object, object]) -> None:
+    """Wait until the main one or one of the others is done, and give up the others then."""
+    begun: list[asyncio.Task[object]] = [asyncio.ensure_future(other) for other in others]
+    await asyncio.wait([main, *begun], return_when=asyncio.FIRST_COMPLETED)
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
+
+
+async def _death(service: Service) -> None:
+    """Return when the engine has ended on its own: a server without one only keeps its port from a better one."""
+    while service.health().is_alive:
+        await asyncio.sleep(_WATCH_SECONDS)
+    log.error("The engine has stopped (%s), and so does the server.", service.health().failure)
+
+
+async def _drain(context: Context, hurried: asyncio.Event) -> None:
+    """Take no more requests, wait until the running ones end, time is over or somebody hurries; then end the engine."""
     context.admission.is_draining = True
     seconds = context.options.drain_seconds
     log.info("Stopping: %d answers may finish within %g s.", context.switchboard.num_open, seconds)
-    if not await context.switchboard.until_idle(seconds):
+    idling = asyncio.ensure_future(context.switchboard.until_idle(seconds))
+    await _first(idling, hurried.wait())
+    idling.cancel()
+    if context.switchboard.num_open:
         log.warning("%d answers did not finish in time and are cut off.", context.switchboard.num_open)
-    await asyncio.to_thread(context.service.close, 5.0)
-    await asyncio.sleep(0.05)  # last events travel to their streams
+    await asyncio.to_thread(context.service.close, _CLOSE_SECONDS)
+    await context.switchboard.until_idle(1.0)  # last events travel to their streams
 
 
-def _url(address: Address, server: uvicorn.Server) -> str:
-    port = server.servers[0].sockets[0].getsockname()[1]
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"http://{host}:{port}"
+def _url(door: socket.socket) -> str:
+    host, port = door.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -28,6 +28,17 @@ def check_model(name: str | None, context: Context) -> None:
         )
 
 
+def check_text(text: str, context: Context, param: str) -> None:
+    """Raise ApiError for a text that cannot fit, before time is spent on rendering or encoding it."""
+    if len(text) > context.max_characters:
+        raise ApiError(
+            400,
+            f"{param}: {len(text)} characters are more than {context.service.model.longest} tokens can hold.",
+            code="context_length_exceeded",
+            param=param,
+        )
+
+
 async def encode(tokenizer: Tokenizer, text: str, *, add_special: bool = True) -> list[int]:
     """Return the ids of a text, long ones beside the event loop."""
     if len(text) < _LONG_TEXT:

@@ -28,6 +28,7 @@ def sampling_of(
     for name, value, most in (
         ("n", body.n or 1, options.max_choices),
         ("stop", len(stops), options.max_stops),
+        ("logit_bias", len(body.logit_bias or {}), options.max_biases),
         ("stop_token_ids", len(body.stop_token_ids or []), options.max_stops),
     ):
         if value > most:

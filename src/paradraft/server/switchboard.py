@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -57,13 +57,40 @@ class Switchboard:
         self._observer = observer
         self._clock = clock
         self._inboxes: dict[str, Inbox] = {}
+        self._open: dict[str, tuple[str, int]] = {}  # tenant and choices still open, by request; read or not
         self._num_open = 0
+        self._by_tenant: Counter[str] = Counter()
+        self._texts: Counter[str] = Counter()  # being embedded, by tenant
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def num_open(self) -> int:
         """Return how many choices run or wait."""
         return self._num_open
+
+    def num_open_of(self, tenant: str) -> int:
+        """Return how many choices of one tenant run or wait."""
+        return self._by_tenant[tenant]
+
+    @property
+    def num_texts(self) -> int:
+        """Return how many texts wait for their embeddings."""
+        return self._texts.total()
+
+    def num_texts_of(self, tenant: str) -> int:
+        """Return how many texts of one tenant wait for their embeddings."""
+        return self._texts[tenant]
+
+    @contextmanager
+    def embedding(self, count: int, tenant: str) -> Iterator[None]:
+        """Count so many texts as waiting until the block ends."""
+        self._texts[tenant] += count
+        try:
+            yield
+        finally:
+            self._texts[tenant] -= count
+            if not self._texts[tenant]:
+                del self._texts[tenant]
 
     def bind(self) -> None:
         """Make the running event loop the one that events come to."""
@@ -81,7 +108,7 @@ class Switchboard:
         now = self._clock()
         for request in requests:
             self._inboxes[request.request_id] = inbox
-            self._num_open += request.params.n
+            self._count_in(request)
             self._observer.arrived(request, now)
         try:
             for request in requests:
@@ -94,10 +121,10 @@ class Switchboard:
                     self._service.cancel(request.request_id)
 
     async def until_idle(self, timeout: float) -> bool:
-        """Wait until no choice runs or waits; False if that takes longer than `timeout` seconds."""
+        """Wait until no choice and no text runs or waits; False if that takes longer than `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
-                while self._num_open or self._inboxes:
+                while self._num_open or self._inboxes or self._texts:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             return False
@@ -106,7 +133,25 @@ class Switchboard:
     def _distribute(self, events: Sequence[TokenEvent]) -> None:
         self._observer.told(events, self._clock())
         for event in events:
-            self._num_open -= event.finish_reason is not None
+            if event.finish_reason is not None:
+                self._count_out(event.request_id)
             inbox = self._inboxes.get(event.request_id)
             if inbox is not None:
                 inbox.put(event)
+
+    def _count_in(self, request: Request) -> None:
+        self._open[request.request_id] = (request.tenant, request.params.n)
+        self._num_open += request.params.n
+        self._by_tenant[request.tenant] += request.params.n
+
+    def _count_out(self, request_id: str) -> None:
+        """Note that one choice has ended; an end that is told twice counts once."""
+        tenant, left = self._open.pop(request_id, ("", 0))
+        if not left:
+            return
+        if left > 1:
+            self._open[request_id] = (tenant, left - 1)
+        self._num_open -= 1
+        self._by_tenant[tenant] -= 1
+        if not self._by_tenant[tenant]:
+            del self._by_tenant[tenant]

@@ -179,3 +179,28 @@ def test_a_step_that_hangs_shows_and_rest_does_not(serve, mailbox):
     release.set()
     mailbox.until_ended(1)
     service.close(timeout=5)
+
+
+def test_a_command_after_a_long_rest_is_no_stall():
+    now = [100.0]
+    service = InlineService(build_engine(), model=MODEL, tokenizer=ByteTokenizer(VOCAB), clock=lambda: now[0])
+    now[0] += 1000.0
+    service.submit(request("a", [1]))  # and no thread took it yet
+    assert service.health().has_work
+    assert service.health().seconds_since_progress == 0.0
+    now[0] += 7.0
+    service.cancel("a")
+    assert service.health().seconds_since_progress == 7.0
+
+
+def test_a_request_that_breaks_the_engine_as_it_comes_is_told(serve, mailbox):
+    engine = build_engine()
+
+    def breaks(_request):
+        raise KeyError("a fault of our own")
+
+    engine.add = breaks  # type: ignore[method-assign]
+    serve(engine).submit(request("a", [1], SamplingParams(n=2)))
+    ended = mailbox.until_ended(2)
+    assert {event.index for event in ended} == {0, 1}
+    assert all(event.finish_reason is FinishReason.ERROR for event in ended)

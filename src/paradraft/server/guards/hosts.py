@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paradraft.server.errors import ApiError, error_response
+from paradraft.server.guards.keys import OPEN_PATHS
 
 
 class HostGuard:
     """Middleware that refuses a Host header which is not among the trusted ones; `*` trusts any.
 
-    It protects a server on loopback against pages whose name was made to resolve to it (DNS rebinding).
+    It protects a server on loopback against pages whose name was made to resolve to it (DNS rebinding). Health is told
+    under any name, because probes use addresses.
     """
 
     def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
@@ -21,7 +23,8 @@ class HostGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 400."""
-        if scope["type"] == "lifespan" or "*" in self._trusted or _host_in(scope) in self._trusted:
+        is_open = scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS
+        if is_open or "*" in self._trusted or _host_in(scope) in self._trusted:
             await self._app(scope, receive, send)
             return
         error = ApiError(400, "This server does not answer to that host name.", code="untrusted_host")

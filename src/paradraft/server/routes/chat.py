@@ -13,10 +13,11 @@ from paradraft.server.answers.chat import ChatFormat
 from paradraft.server.chat_prompts import prompt_of
 from paradraft.server.errors import ApiError
 from paradraft.server.exchange import Context, exchange_of, new_request_id
-from paradraft.server.request_parts import check_model, encode, seed_of, tenant_of
+from paradraft.server.request_parts import check_model, check_text, encode, seed_of, tenant_of
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.chat import ChatBody
+from paradraft.server.schema.errors import ANSWERS
 from paradraft.server.structured import grammar_of
 from paradraft.server.tools.grammar import grammar_of_calls
 from paradraft.server.tools.use import ToolUse, tool_use_of
@@ -26,14 +27,16 @@ def chat(context: Context) -> APIRouter:
     """Return the router."""
     router = APIRouter()
 
-    @router.post("/v1/chat/completions", summary="Answer a conversation")
+    @router.post("/v1/chat/completions", summary="Answer a conversation", responses=ANSWERS)
     async def answer(body: ChatBody, http: HttpRequest) -> Response:
         check_model(body.model, context)
         context.admission.check(body.n or 1)
         use = _tool_use(body, context)
         params = _params(body, context, _grammar(body, use))
         tokenizer = context.service.tokenizer
-        ids = await encode(tokenizer, await prompt_of(body, context, use), add_special=False)
+        text = await prompt_of(body, context, use)
+        check_text(text, context, "messages")
+        ids = await encode(tokenizer, text, add_special=False)
         request = Request(
             request_id=new_request_id(),
             prompt=tuple(ids),

@@ -11,10 +11,11 @@ from paradraft.core.sampling import SamplingParams
 from paradraft.server.answers.completion import CompletionFormat
 from paradraft.server.errors import ApiError
 from paradraft.server.exchange import Context, exchange_of, new_request_id
-from paradraft.server.request_parts import as_prompts, check_model, encode, seed_of, tenant_of
+from paradraft.server.request_parts import as_prompts, check_model, check_text, encode, seed_of, tenant_of
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.completions import CompletionBody
+from paradraft.server.schema.errors import ANSWERS
 from paradraft.server.structured import grammar_of
 
 
@@ -22,12 +23,15 @@ def completions(context: Context) -> APIRouter:
     """Return the router."""
     router = APIRouter()
 
-    @router.post("/v1/completions", summary="Go on from a text or from token ids")
+    @router.post("/v1/completions", summary="Go on from a text or from token ids", responses=ANSWERS)
     async def complete(body: CompletionBody, http: HttpRequest) -> Response:
         check_model(body.model, context)
         prompts = as_prompts(body.prompt, context, param="prompt")
         params = _params(body, context)
         tokenizer = context.service.tokenizer
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                check_text(prompt, context, "prompt")
         encoded = [await encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
         requests = [
             Request(
@@ -39,6 +43,8 @@ def completions(context: Context) -> APIRouter:
             )
             for index, ids in enumerate(encoded)
         ]
+        for request in requests:
+            context.service.check(request)  # before any of it is spelled out again
         texts = [
             "" if not body.echo else prompt if isinstance(prompt, str) else tokenizer.decode(prompt, skip_special=False)
             for prompt in prompts

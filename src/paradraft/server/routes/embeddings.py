@@ -17,26 +17,30 @@ from paradraft.core.errors import ParadraftError, RequestRefused
 from paradraft.server.answers.usage import Json
 from paradraft.server.errors import ApiError
 from paradraft.server.exchange import Context
-from paradraft.server.request_parts import as_prompts, check_model, encode
-from paradraft.server.respond import CLIENT_GONE, ClientGone, while_connected
+from paradraft.server.notes import Note, note_of
+from paradraft.server.presence import ClientGone, gone, while_connected
+from paradraft.server.request_parts import as_prompts, check_model, check_text, encode, tenant_of
 from paradraft.server.schema.embeddings import EmbeddingBody
+from paradraft.server.schema.errors import POST_ERRORS
 
 
 def embeddings(context: Context) -> APIRouter:
     """Return the router."""
     router = APIRouter()
-    desk = _Desk(context)
 
-    @router.post("/v1/embeddings", summary="Turn texts into vectors of length 1")
+    @router.post("/v1/embeddings", summary="Turn texts into vectors of length 1", responses=POST_ERRORS)
     async def embed(body: EmbeddingBody, http: HttpRequest) -> Response:
         check_model(body.model, context)
         prompts = as_prompts(body.input, context, param="input")
-        tokenizer = context.service.tokenizer
+        tokenizer, note = context.service.tokenizer, note_of(http.scope)
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                check_text(prompt, context, "input")
         texts = [await encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
         try:
-            vectors = await while_connected(desk.vectors_of(texts), http.receive)
+            vectors = await while_connected(_vectors_of(texts, context, note, tenant_of(http)), http.receive)
         except ClientGone:
-            return Response(status_code=CLIENT_GONE)
+            return gone(note)
         written = [_written(vector, body.encoding_format) for vector in vectors]
         count = sum(map(len, texts))
         answer: Json = {
@@ -50,19 +54,13 @@ def embeddings(context: Context) -> APIRouter:
     return router
 
 
-class _Desk:
-    """Takes texts within a bound, and waits for their vectors within the deadline."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._num_open = 0
-
-    async def vectors_of(self, texts: Sequence[Sequence[int]]) -> list[FloatArray]:
-        context, seconds = self._context, self._context.options.deadline_seconds
-        context.admission.check(0)
-        self._check_room(len(texts))
-        answer = self._asked(texts)
-        self._num_open += len(texts)
+async def _vectors_of(texts: Sequence[Sequence[int]], context: Context, note: Note, tenant: str) -> list[FloatArray]:
+    """Admit the texts and wait for their vectors within the deadline."""
+    seconds = context.options.deadline_seconds
+    context.admission.check_texts(len(texts), tenant)
+    answer = _asked(texts, context)
+    note.begin(note.request_id, sum(map(len, texts)))
+    with context.switchboard.embedding(len(texts), tenant):
         try:
             return await asyncio.wait_for(asyncio.wrap_future(answer), seconds)
         except TimeoutError as error:
@@ -70,25 +68,13 @@ class _Desk:
             raise ApiError(503, message, code="deadline_exceeded", retry_after=5) from error
         except ParadraftError as error:
             raise ApiError(503, "The engine has stopped.", code="engine_stopped", retry_after=30) from error
-        finally:
-            self._num_open -= len(texts)
 
-    def _asked(self, texts: Sequence[Sequence[int]]) -> Future[list[FloatArray]]:
-        try:
-            return self._context.service.embed(texts)
-        except RequestRefused as error:
-            raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from error
 
-    def _check_room(self, count: int) -> None:
-        options = self._context.options
-        room = options.max_prompts + options.max_waiting
-        if self._num_open + count > room:
-            raise ApiError(
-                429,
-                f"{self._num_open} texts wait for their embeddings, and {room} is the limit. Try again soon.",
-                code="queue_full",
-                retry_after=1,
-            )
+def _asked(texts: Sequence[Sequence[int]], context: Context) -> Future[list[FloatArray]]:
+    try:
+        return context.service.embed(texts)
+    except RequestRefused as error:
+        raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from error
 
 
 def _written(vector: FloatArray, encoding: str) -> object:

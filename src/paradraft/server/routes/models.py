@@ -8,6 +8,7 @@ from paradraft.core.version import __version__
 from paradraft.server.answers.usage import Json
 from paradraft.server.exchange import Context
 from paradraft.server.request_parts import check_model
+from paradraft.server.schema.errors import errors
 
 
 def models(context: Context) -> APIRouter:
@@ -15,16 +16,16 @@ def models(context: Context) -> APIRouter:
     router = APIRouter()
     served = [_card(name, context) for name in (context.service.model.name, *context.options.aliases)]
 
-    @router.get("/v1/models", summary="List what is served")
+    @router.get("/v1/models", summary="List what is served", responses=errors())
     async def list_models() -> Json:
         return {"object": "list", "data": served}
 
-    @router.get("/v1/models/{name:path}", summary="Describe one model")
+    @router.get("/v1/models/{name:path}", summary="Describe one model", responses=errors(404))
     async def describe_model(name: str) -> Json:
         check_model(name, context)
         return next(card for card in served if card["id"] == name)
 
-    @router.get("/version", summary="Tell the version of the server")
+    @router.get("/version", summary="Tell the version of the server", responses=errors())
     async def version() -> Json:
         return {"version": __version__}
 

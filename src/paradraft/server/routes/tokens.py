@@ -10,6 +10,7 @@ from paradraft.server.chat_prompts import prompt_of
 from paradraft.server.errors import ApiError
 from paradraft.server.exchange import Context
 from paradraft.server.request_parts import check_model, encode
+from paradraft.server.schema.errors import POST_ERRORS
 from paradraft.server.schema.tokens import ConversationToTokenize, TextToTokenize, Tokenizable, TokensToText
 from paradraft.server.tools.use import tool_use_of
 
@@ -21,7 +22,7 @@ def tokens(context: Context) -> APIRouter:
     router = APIRouter()
     tokenizer = context.service.tokenizer
 
-    @router.post("/tokenize", summary="Write a text or a conversation as token ids")
+    @router.post("/tokenize", summary="Write a text or a conversation as token ids", responses=POST_ERRORS)
     async def tokenize(body: Tokenizable) -> Json:
         check_model(body.model, context)
         text = body.prompt if isinstance(body, TextToTokenize) else await _prompt(body, context)
@@ -34,7 +35,7 @@ def tokens(context: Context) -> APIRouter:
             "token_strs": spellings,
         }
 
-    @router.post("/detokenize", summary="Write token ids as text")
+    @router.post("/detokenize", summary="Write token ids as text", responses=POST_ERRORS)
     async def detokenize(body: TokensToText) -> Json:
         check_model(body.model, context)
         ids = body.tokens

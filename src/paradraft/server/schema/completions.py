@@ -9,9 +9,11 @@ from pydantic import Field
 from paradraft.server.schema.sampling import SamplingFields, TopLogprobs, Unavailable, Whole
 from paradraft.server.schema.structured import StructuredFields
 
-TokenIds = Annotated[list[Whole], Field(min_length=1)]
-Texts = Annotated[list[str], Field(min_length=1)]
-SeveralIds = Annotated[list[TokenIds], Field(min_length=1)]
+MAX_PROMPTS = 4096  # that any server takes; its options bound it further
+# Of a list, the first mistake is told: millions of them would take longer to collect than the list to read.
+TokenIds = Annotated[list[Whole], Field(min_length=1, fail_fast=True)]
+Texts = Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)]
+SeveralIds = Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)]
 
 
 class CompletionBody(SamplingFields, StructuredFields, Unavailable):

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from paradraft.core.sampling import EVERY_SOURCE, MAX_CHOICES, MAX_LOGPROBS, MAX_SEED, MAX_STOPS
 from paradraft.server.schema.base import Body
 
+MAX_BIASES = 65_536
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Bias = Annotated[float, Field(ge=-100, le=100)]
 Stop = Annotated[str, Field(min_length=1, max_length=1024)]
 SourceName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def _bounded(biases: object) -> object:
+    """Refuse what is far beyond any server's limit before each entry is looked at."""
+    if isinstance(biases, dict) and len(biases) > MAX_BIASES:
+        raise ValueError(f"{len(biases)} entries are more than {MAX_BIASES}")
+    return biases
 
 
 class StreamOptions(Body):
@@ -45,10 +54,10 @@ class SamplingFields(Body):
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: Annotated[dict[str, Bias] | None, BeforeValidator(_bounded)] = None
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = None
-    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
-    stop_token_ids: Annotated[list[Whole], Field(max_length=MAX_STOPS)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS, fail_fast=True)] | None = None
+    stop_token_ids: Annotated[list[Whole], Field(max_length=MAX_STOPS, fail_fast=True)] | None = None
     min_tokens: Whole = 0
     ignore_eos: bool = False
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
