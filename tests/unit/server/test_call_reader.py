@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paradraft.server.tools.formats import FORMATS, HERMES, LLAMA3, MISTRAL, ToolFormat, format_shown_by
@@ -89,6 +89,7 @@ def test_the_same_calls_come_out_of_pieces_of_every_size(form: ToolFormat, text:
         assert read(form, cut(text, size)) == parts
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # texts are long where a machine is busy
 @given(data=st.data())
 def test_no_cutting_changes_what_is_read(data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(sorted(FORMATS.values(), key=lambda each: each.name)))
