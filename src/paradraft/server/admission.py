@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paradraft.core.serving import Service
 from paradraft.server.errors import ApiError
 from paradraft.server.options import ServerOptions
 from paradraft.server.switchboard import Switchboard
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """How refusals speak of what is asked for."""
+
+    name: str
+    noun: str
+    param: str
+    asks: str
+    waits: str
+
+
+_CHOICES = _Asked(name="choices", noun="answers", param="n", asks="asks for", waits="are being made or waited for")
+_TEXTS = _Asked(name="texts", noun="texts", param="input", asks="brings", waits="wait for their embeddings")
 
 
 class Admission:
@@ -21,18 +38,18 @@ class Admission:
         """Raise ApiError where `num_choices` more of this tenant cannot be taken now, or never."""
         self._check_open()
         room = self._service.model.max_rows + self._options.max_waiting
-        self._check_room(num_choices, room, self._switchboard.num_open, "")
+        self._check_room(_CHOICES, num_choices, room, self._switchboard.num_open, "")
         if self._options.max_per_key and tenant:
             open_now = self._switchboard.num_open_of(tenant)
-            self._check_room(num_choices, self._options.max_per_key, open_now, " with this API key")
+            self._check_room(_CHOICES, num_choices, self._options.max_per_key, open_now, " with this API key")
 
     def check_texts(self, count: int, tenant: str) -> None:
         """Raise ApiError where `count` more texts of this tenant cannot be embedded now, or never."""
         self._check_open()
         options, board = self._options, self._switchboard
-        self._check_room_for_texts(count, options.max_prompts + options.max_waiting, board.num_texts, "")
+        self._check_room(_TEXTS, count, options.max_prompts + options.max_waiting, board.num_texts, "")
         if options.max_per_key and tenant:
-            self._check_room_for_texts(count, options.max_per_key, board.num_texts_of(tenant), " with this API key")
+            self._check_room(_TEXTS, count, options.max_per_key, board.num_texts_of(tenant), " with this API key")
 
     def _check_open(self) -> None:
         if self.is_draining:
@@ -45,34 +62,18 @@ class Admission:
         if health.seconds_since_progress > self._options.stall_seconds:
             raise ApiError(503, "The engine makes no progress.", code="engine_stalled", retry_after=5)
 
-    def _check_room(self, num_choices: int, room: int, num_open: int, whose: str) -> None:
-        if num_choices > room:
-            raise ApiError(
-                400,
-                f"The request asks for {num_choices} answers, and {room} are taken at a time{whose}. Send fewer.",
-                code="too_many_choices",
-                param="n",
-            )
-        if num_open + num_choices > room:
-            raise ApiError(
-                429,
-                f"{num_open} answers are being made or waited for{whose}, and {room} is the limit. Try again soon.",
-                code="queue_full",
-                retry_after=1,
-            )
-
-    def _check_room_for_texts(self, count: int, room: int, num_open: int, whose: str) -> None:
+    def _check_room(self, asked: _Asked, count: int, room: int, num_open: int, whose: str) -> None:
         if count > room:
             raise ApiError(
                 400,
-                f"The request brings {count} texts, and {room} are taken at a time{whose}. Send fewer.",
-                code="too_many_texts",
-                param="input",
+                f"The request {asked.asks} {count} {asked.noun}, and {room} are taken at a time{whose}. Send fewer.",
+                code=f"too_many_{asked.name}",
+                param=asked.param,
             )
         if num_open + count > room:
             raise ApiError(
                 429,
-                f"{num_open} texts wait for their embeddings{whose}, and {room} is the limit. Try again soon.",
+                f"{num_open} {asked.noun} {asked.waits}{whose}, and {room} is the limit. Try again soon.",
                 code="queue_full",
                 retry_after=1,
             )

@@ -11,26 +11,13 @@ import pytest
 from paradraft.core.events import TokenEvent
 from paradraft.core.records import FinishReason
 from paradraft.core.sampling import SamplingParams
-from paradraft.core.serving import ServedModel
 from paradraft.engine.engine import Engine
 from paradraft.runtime.inline import InlineService
 from support.byte_tokenizer import ByteTokenizer
 from support.engines import VOCAB, build_engine, ids_of, request, run
+from support.serving import described
 
 LONG = SamplingParams(temperature=0.0, max_tokens=400)
-MODEL = ServedModel(
-    name="stub",
-    created=0,
-    drafter="fake",
-    rule="coupled",
-    is_exact=True,
-    dtype="fp32",
-    runner="stub",
-    vocab_size=VOCAB,
-    longest=512,
-    gamma=4,
-    max_rows=8,
-)
 
 
 class Mailbox:
@@ -60,7 +47,7 @@ def serve(mailbox):
     services = []
 
     def start(engine: Engine) -> InlineService:
-        service = InlineService(engine, model=MODEL, tokenizer=ByteTokenizer(VOCAB))
+        service = InlineService(engine, model=described(engine), tokenizer=ByteTokenizer(VOCAB))
         service.start(mailbox)
         services.append(service)
         return service
@@ -162,7 +149,7 @@ def test_a_step_that_hangs_shows_and_rest_does_not(serve, mailbox):
     engine = build_engine()
     now = [100.0]
     release = hold_steps(engine)
-    service = InlineService(engine, model=MODEL, tokenizer=ByteTokenizer(VOCAB), clock=lambda: now[0])
+    service = InlineService(engine, model=described(engine), tokenizer=ByteTokenizer(VOCAB), clock=lambda: now[0])
     service.start(mailbox)
     now[0] += 1000.0
     assert service.health().seconds_since_progress == 0.0, "nobody asked for anything"
@@ -183,7 +170,8 @@ def test_a_step_that_hangs_shows_and_rest_does_not(serve, mailbox):
 
 def test_a_command_after_a_long_rest_is_no_stall():
     now = [100.0]
-    service = InlineService(build_engine(), model=MODEL, tokenizer=ByteTokenizer(VOCAB), clock=lambda: now[0])
+    engine = build_engine()
+    service = InlineService(engine, model=described(engine), tokenizer=ByteTokenizer(VOCAB), clock=lambda: now[0])
     now[0] += 1000.0
     service.submit(request("a", [1]))  # and no thread took it yet
     assert service.health().has_work
