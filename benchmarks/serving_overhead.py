@@ -155,7 +155,7 @@ def thread_named(name: str) -> threading.Thread:
 @contextmanager
 def serving(llm: LLM):
     """Serve the engine on a thread and yield its address."""
-    app, _ = compose(open_service(llm), ServerOptions(), Keys([]))
+    app = compose(open_service(llm), ServerOptions(), Keys([])).app
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, ws="none", loop="none"))
     thread = threading.Thread(target=lambda: uvloop.run(server.serve()), name="loop", daemon=True)
     thread.start()

@@ -18,8 +18,9 @@ from paradraft.core.filtering import HOLD, PASS
 from paradraft.core.serving import EngineSnapshot
 from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
+from paradraft.server.doors import Address, Door
 from paradraft.server.guards.keys import Keys
-from paradraft.server.listening import Address, listen, take
+from paradraft.server.listening import Entrance, listen
 from paradraft.server.logs import JsonLines, TextLines
 from paradraft.server.options import ServerOptions
 from support.byte_tokenizer import ByteTokenizer
@@ -302,14 +303,15 @@ def test_a_server_whose_engine_dies_ends_by_itself_after_it_told_everybody():
     engine.step = dies
     service = InlineService(engine, model=described(engine), tokenizer=ByteTokenizer(BYTES))
     context = build_context(service, QuietObserver(), ServerOptions())
-    app, door = build_app(context, Keys(())), take(Address(port=0))
+    entrance = Entrance(app=build_app(context, Keys(())), door=Door(Address(port=0)))
     answers = []
     with ThreadPoolExecutor(1) as pool:
 
-        def ask(url: str) -> None:
-            answers.append(pool.submit(httpx.post, f"{url}/v1/completions", json={**ASK, "stream": True}, timeout=20))
+        def ask() -> None:
+            url = f"{entrance.door.url}/v1/completions"
+            answers.append(pool.submit(httpx.post, url, json={**ASK, "stream": True}, timeout=20))
 
-        ended_as_asked = asyncio.run(listen(app, context, door, on_ready=ask))
+        ended_as_asked = asyncio.run(listen(context, entrance, on_ready=ask))
     assert not ended_as_asked
     assert '"finish_reason":"error"' in answers[0].result().text
     assert answers[0].result().text.endswith("data: [DONE]\n\n")

@@ -3,83 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from threading import Semaphore
 
 import httpx2 as httpx
 import pytest
 
 from paradraft.models.tiny import write_tiny_model
-from paradraft.server.listening import Address, take
-
-COMMAND = [str(Path(sys.executable).parent / "paradraft")]
-ASK = {"prompt": "abc", "max_tokens": 400, "temperature": 0, "ignore_eos": True, "stream": True}
+from paradraft.server.doors import Address, Door
+from support.server_process import COMMAND, serving, stream
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return write_tiny_model(tmp_path_factory.mktemp("tiny"), "llama", 1)
-
-
-class Process:
-    """A server that runs, with what it said so far."""
-
-    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
-        self.process = process
-        self._errors = errors
-        self.url = ""
-
-    @property
-    def said(self) -> str:
-        return self._errors.read_text(encoding="utf-8")
-
-    def until_said(self, pattern: str, seconds: float = 90.0) -> re.Match[str]:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := re.search(pattern, self.said):
-                return found
-            assert self.process.poll() is None, self.said
-            time.sleep(0.02)
-        raise AssertionError(self.said)
-
-
-@contextmanager
-def serving(model: Path, folder: Path, *options: str) -> Iterator[Process]:
-    """Run the command until the block ends, and yield it once it serves."""
-    log = folder / "stderr"
-    command = [*COMMAND, "serve", str(model), "--port", "0", *options]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with log.open("w", encoding="utf-8") as errors:
-        process = subprocess.Popen(command, stderr=errors, stdout=subprocess.DEVNULL, text=True, env=environment)
-        server = Process(process, log)
-        try:
-            server.url = server.until_said(r"Serving on (http://\S+)")[1]
-            yield server
-        finally:
-            process.kill()
-            process.wait(10)
-
-
-def stream(url: str, *, begun: Semaphore | None = None, **fields: object) -> tuple[int, str | None, str]:
-    """Return the status of a stream, its last finish reason and its text; begun is released when it begins."""
-    reason, text = None, ""
-    with httpx.stream("POST", f"{url}/v1/completions", json={**ASK, **fields}, timeout=60) as response:
-        if begun is not None:
-            begun.release()
-        for line in response.iter_lines():
-            if line.startswith("data: {") and (chunk := json.loads(line[6:])).get("choices"):
-                text += chunk["choices"][0]["text"]
-                reason = chunk["choices"][0]["finish_reason"] or reason
-    return response.status_code, reason, text
 
 
 def refusal(url: str) -> httpx.Response:
@@ -112,9 +53,11 @@ def test_a_signal_under_load_loses_nothing_that_was_accepted(model, tmp_path):
 
 
 def test_what_does_not_finish_within_the_drain_is_cut_off_with_a_reason(model, tmp_path):
-    with serving(model, tmp_path, "--drain", "0.2", "--max-waiting", "200") as server, ThreadPoolExecutor(64) as pool:
-        running = [pool.submit(stream, server.url) for _ in range(64)]
-        time.sleep(1.0)
+    with serving(model, tmp_path, "--drain", "0.2", "--max-waiting", "400") as server, ThreadPoolExecutor(64) as pool:
+        begun = Semaphore(0)
+        running = [pool.submit(stream, server.url, n=4, begun=begun) for _ in range(64)]
+        for _ in running:
+            assert begun.acquire(timeout=30)
         server.process.send_signal(signal.SIGTERM)
         answers = [each.result(60) for each in running]
         assert server.process.wait(30) == 0, server.said
@@ -142,6 +85,7 @@ def test_the_start_says_what_is_served_and_how(model, tmp_path):
         ready = httpx.get(f"{server.url}/health/ready").status_code
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
+        assert server.said.endswith("Stopping: no answer is being made.\n")
     assert ready == 200, "it is warm when it says so"
     for part in ("tiny", "drafter ngram", "rule coupled (exact)", "weights", "cache", "reserve", "loopback only"):
         assert part in said, part
@@ -154,7 +98,14 @@ def test_the_start_says_what_is_served_and_how(model, tmp_path):
         (["--host", "0.0.0.0"], "API keys"),
         (["--host", "192.0.2.1", "--api-keys", "KEYS"], "cannot listen there"),
         (["--port", "PORT"], "cannot listen there"),
+        (["--api-keys", "NONE"], "cannot be read (No such file or directory)"),
+        (["--metrics-port", "PORT"], "Choose another port with --metrics-port"),
+        (["--port", "PORT", "--metrics-port", "PORT"], "the port of the server itself"),
+        (["--metrics-port", "0", "--metrics-host", "0.0.0.0"], "--metrics-host 0.0.0.0 can be reached"),
+        (["--metrics-port", "0", "--metrics-host", "192.0.2.1", "--api-keys", "KEYS"], "cannot listen there"),
+        (["--metrics-host", "127.0.0.1"], "--metrics-port"),
         (["--limit", "max_stops=nine"], "no number"),
+        (["--limit", "max_stops"], "Write it as NAME=NUMBER"),
         (["--limit", "max_stops=99"], "max_stops=99"),
         (["--limit", "body=9"], "max_body_bytes"),
         (["--deadline", "0"], "deadline_seconds"),
@@ -163,9 +114,9 @@ def test_the_start_says_what_is_served_and_how(model, tmp_path):
 def test_what_cannot_be_served_safely_is_refused_before_anything_is_loaded(tmp_path, options, word):
     keys = tmp_path / "keys.txt"
     keys.write_text("# ours\nabc\n", encoding="utf-8")
-    with take(Address(port=0)) as door:
-        door.listen()
-        given = {"KEYS": str(keys), "PORT": str(door.getsockname()[1])}
+    with Door(Address(port=0)) as door:
+        door.open()
+        given = {"KEYS": str(keys), "PORT": door.url.rpartition(":")[2], "NONE": str(tmp_path / "none.txt")}
         command = [*COMMAND, "serve", "no/such/model", *[given.get(option, option) for option in options]]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2

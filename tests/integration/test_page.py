@@ -114,12 +114,10 @@ def test_a_key_is_needed_for_all_of_it_and_a_browser_may_send_it_as_a_password()
 def test_the_flag_of_the_command_leaves_the_page_out(monkeypatch):
     seen = []
 
-    def run(llm, given, keys, door, *rest):
-        door.close()
+    def run(config, given, *rest):
         seen.append(given.has_page)
         return True
 
-    monkeypatch.setattr("paradraft.cli.opening.load_llm", lambda config: None)
     monkeypatch.setattr("paradraft.cli.serve._run", run)
     for arguments in (["serve", "--port", "0"], ["serve", "--port", "0", "--no-page"]):
         assert CliRunner().invoke(app, arguments).exit_code == 0

@@ -19,9 +19,10 @@ from paradraft.core.serving import Figures, Observer, ServedModel
 from paradraft.engine.engine import Engine
 from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
+from paradraft.server.doors import Address, Door
 from paradraft.server.exchange import Context
 from paradraft.server.guards.keys import Keys
-from paradraft.server.listening import Address, server_config, take
+from paradraft.server.listening import server_config
 from paradraft.server.options import ServerOptions
 from support.byte_tokenizer import EOS, ByteTokenizer
 from support.engines import build_engine
@@ -86,13 +87,13 @@ def served(
     service = InlineService(engine, model=model or described(engine), tokenizer=tokenizer)
     context = build_context(service, observer or QuietObserver(), options or ServerOptions(), make_filter=make_filter)
     server = uvicorn.Server(server_config(build_app(context, Keys(keys), figures), context.options))
-    door = take(Address(port=0))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door])), daemon=True)
+    door = Door(Address(port=0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door.socket])), daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         threading.Event().wait(0.005)
-    url = f"http://127.0.0.1:{door.getsockname()[1]}"
+    url = door.url
     headers = {"Authorization": f"Bearer {keys[0]}"} if keys else {}
     try:
         with httpx.Client(base_url=url, headers=headers, timeout=20) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import time
+from dataclasses import dataclass
 
 from fastapi import FastAPI
 
@@ -18,6 +19,7 @@ from paradraft.runtime.inline import InlineService
 from paradraft.server.app import build_app, build_context
 from paradraft.server.exchange import Context
 from paradraft.server.guards.keys import Keys
+from paradraft.server.operators import Access, build_operators_app
 from paradraft.server.options import ServerOptions
 
 _WARM_TOKENS = 24  # of an answer; enough for every kind of step to have run
@@ -58,13 +60,33 @@ def warm_up(llm: LLM) -> None:
     gc.freeze()  # what was loaded stays; collecting it again and again would only stall steps
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Composed:
+    """A server, ready to listen. operators: what shows the figures apart, None where the application itself does."""
+
+    app: FastAPI
+    context: Context
+    operators: FastAPI | None
+
+
 def compose(
-    service: Service, options: ServerOptions, keys: Keys, *, make_filter: FilterFactory | None = None
-) -> tuple[FastAPI, Context]:
-    """Return the application and what its routes work with. make_filter: of what answers say, none by default."""
+    service: Service,
+    options: ServerOptions,
+    keys: Keys,
+    *,
+    operators: Access | None = None,
+    make_filter: FilterFactory | None = None,
+) -> Composed:
+    """Return a server whose figures stand at its /metrics, or apart for those whom `operators` lets in.
+
+    make_filter: of what answers say, none by default.
+    """
     metrics = ServingMetrics(service.model)
     context = build_context(service, metrics, options, make_filter=make_filter)
-    return build_app(context, keys, metrics), context
+    if operators is None:
+        return Composed(app=build_app(context, keys, metrics), context=context, operators=None)
+    apart = build_operators_app(context, metrics, operators)
+    return Composed(app=build_app(context, keys), context=context, operators=apart)
 
 
 def load_filter(name: str) -> FilterFactory:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
-import logging
-import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,25 +15,32 @@ from paradraft.core.errors import ConfigError
 from paradraft.server.logs import LogFormat, LogLevel
 
 if TYPE_CHECKING:
-    from socket import socket
-
+    from paradraft.app.config import Config
     from paradraft.app.llm import LLM
+    from paradraft.cli.reach import Place, Reach
     from paradraft.core.filtering import FilterFactory
-    from paradraft.server.guards.keys import Keys
     from paradraft.server.options import ServerOptions
 
-KEYS_VARIABLE = "PARADRAFT_API_KEYS"
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _ENGINE_FAILED = 1
 EXAMPLES = (
     "paradraft serve",
     "paradraft serve ./my-model --drafter ./my-drafter --port 9000",
     "paradraft serve --host 0.0.0.0 --api-keys keys.txt --trusted-host llm.example.org",
+    "paradraft serve --metrics-port 9464",
 )
 
 KeysFile = Annotated[
     Path | None,
-    typer.Option("--api-keys", help=f"File with an API key per line; or {KEYS_VARIABLE}, with commas."),
+    typer.Option("--api-keys", help="File with an API key per line; or PARADRAFT_API_KEYS, with commas."),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, help="Metrics and health on a port of their own, 0 a free one; /metrics moves there."
+    ),
+]
+MetricsHost = Annotated[
+    str | None, typer.Option(help="Its address, loopback if left out; any other needs the API keys.")
 ]
 ToolFormat = Annotated[
     str | None,
@@ -66,6 +71,8 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs API keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     api_keys: KeysFile = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = None,
     alias: Annotated[list[str] | None, typer.Option(help="A further name of the model; may be repeated.")] = None,
     trusted_host: Annotated[
         list[str] | None, typer.Option(help="A name this server answers to, beside loopback; * for any.")
@@ -92,16 +99,17 @@ def serve(
 
     Without API keys it listens on loopback only.
     """
-    from paradraft.cli.opening import load_llm
-    from paradraft.server.listening import Address, take
+    from paradraft.cli.reach import operators_reach, public_reach, read_keys
     from paradraft.server.logs import configure_logs
 
     chosen = build_config(config, settings, model=model, drafter=drafter, rule=rule, gamma=gamma, dtype=dtype)
-    keys = _keys_for(host, api_keys)
+    keys, names = read_keys(api_keys), trusted_host or ()
+    public = public_reach(host, port, keys, names)
+    apart = operators_reach(metrics_host, metrics_port, public, keys, names)
     given = _server_options(
         limit or [],
         aliases=tuple(alias or ()),
-        trusted_hosts=(*_LOOPBACK_NAMES, *_own_name(host), *(trusted_host or ())),
+        trusted_hosts=public.access.trusted_hosts,
         cors_origins=tuple(cors_origin or ()),
         max_waiting=max_waiting,
         deadline_seconds=deadline,
@@ -112,51 +120,56 @@ def serve(
         smoothing_ms=stream_smoothing_ms,
     )
     configure_logs(log_level, log_format)
-    make_filter = None if output_filter is None else _filter(output_filter)
-    door = take(Address(host=host, port=port))  # before the model is loaded: a port in use is no news to wait for
-    if not _run(load_llm(chosen), given, keys, door, log_format, make_filter):
+    if not _run(chosen, given, public, apart, log_format, _filter(output_filter)):
         raise typer.Exit(_ENGINE_FAILED)
 
 
-def _filter(name: str) -> FilterFactory:
+def _filter(name: str | None) -> FilterFactory | None:
     from paradraft.app.serving import load_filter
 
-    return load_filter(name)
+    return None if name is None else load_filter(name)
 
 
 def _run(
+    config: Config,
+    given: ServerOptions,
+    public: Reach,
+    apart: Reach | None,
+    style: LogFormat,
+    make_filter: FilterFactory | None,
+) -> bool:
+    from paradraft.cli.opening import load_llm
+    from paradraft.cli.reach import taken
+
+    with ExitStack() as held:  # before the model is loaded: a port in use is no news to wait for
+        place = held.enter_context(taken(public))
+        operators = None if apart is None else held.enter_context(taken(apart))
+        return _serve(load_llm(config), given, place, operators, style, make_filter)
+
+
+def _serve(
     llm: LLM,
     given: ServerOptions,
-    keys: Keys,
-    door: socket,
+    public: Place,
+    operators: Place | None,
     style: LogFormat,
-    make_filter: FilterFactory | None = None,
+    make_filter: FilterFactory | None,
 ) -> bool:
     import uvloop
 
     from paradraft.app.serving import compose, open_service, warm_up
+    from paradraft.cli.announcing import announce
     from paradraft.cli.progress import waiting
-    from paradraft.server.listening import listen
+    from paradraft.server.listening import Entrance, listen
 
     with waiting("Warming up"):
         warm_up(llm)
-    service = open_service(llm)
-    app, context = compose(service, given, keys, make_filter=make_filter)
-    return uvloop.run(listen(app, context, door, on_ready=lambda url: _announce(llm, url, keys, style)))
-
-
-def _announce(llm: LLM, url: str, keys: Keys, style: LogFormat) -> None:
-    """Say once what is served, how exactly, in how much memory, and where; in the log where programs read it."""
-    from paradraft.app.memory import memory_summary
-    from paradraft.cli.console import err
-
-    access = f"{len(keys)} API keys" if len(keys) else "no API key needed, so it listens on loopback only"
-    lines = (llm.summary(), memory_summary(llm), f"Serving on {url} ({access}). Stop with Ctrl-C.")
-    for line in lines:
-        if style is LogFormat.JSON:
-            logging.getLogger("paradraft.server").info(line)
-        else:
-            err().print(line, markup=False)
+    access = None if operators is None else operators.access
+    server = compose(open_service(llm), given, public.access.keys, operators=access, make_filter=make_filter)
+    front, apart = Entrance(app=server.app, door=public.door), None
+    if operators is not None and server.operators is not None:
+        apart = Entrance(app=server.operators, door=operators.door)
+    return uvloop.run(listen(server.context, front, apart, on_ready=lambda: announce(llm, public, operators, style)))
 
 
 def _server_options(limits: Sequence[str], **given: object) -> ServerOptions:
@@ -164,53 +177,11 @@ def _server_options(limits: Sequence[str], **given: object) -> ServerOptions:
     from paradraft.server.options import LIMITS, ServerOptions
 
     for limit in limits:
-        name, equals, value = limit.partition("=")
-        if not equals or name not in LIMITS:
+        name, _, value = limit.partition("=")
+        if name not in LIMITS:
             raise ConfigError(f"--limit {limit!r} is not known.", remedy=f"Known, as NAME=VALUE: {', '.join(LIMITS)}.")
         try:
             given[name] = LIMITS[name](value)
         except ValueError as error:
-            raise ConfigError(f"--limit {limit!r} is no number.", remedy="Write it as NAME=VALUE.") from error
+            raise ConfigError(f"--limit {limit!r} is no number.", remedy="Write it as NAME=NUMBER.") from error
     return ServerOptions(**given)  # type: ignore[arg-type]
-
-
-def _keys_for(host: str, file: Path | None) -> Keys:
-    """Return the keys; raise ConfigError where the address needs some and there are none."""
-    keys = _keys(file)
-    _check_address(host, keys)
-    return keys
-
-
-def _keys(file: Path | None) -> Keys:
-    from paradraft.server.guards.keys import Keys
-
-    named = os.environ.get(KEYS_VARIABLE, "").split(",")
-    if file is not None:
-        try:
-            named += file.read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{file}: the API keys cannot be read ({error}).", remedy="Check the path.") from error
-    keys = [key.strip() for key in named if key.strip() and not key.strip().startswith("#")]
-    if file is not None and not keys:
-        raise ConfigError(f"{file}: there is no API key in it.", remedy="Write one key on each line.")
-    return Keys(keys)
-
-
-def _check_address(host: str, keys: Keys) -> None:
-    if not len(keys) and not _is_loopback(host):
-        raise ConfigError(
-            f"--host {host} can be reached from other machines, and there are no API keys.",
-            remedy=f"Name keys with --api-keys or {KEYS_VARIABLE}, or listen on 127.0.0.1.",
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _own_name(host: str) -> Sequence[str]:
-    """Return the address itself where it is one that clients can name."""
-    return () if host in ("0.0.0.0", "::") else (host,)

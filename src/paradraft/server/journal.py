@@ -15,14 +15,17 @@ from paradraft.server.notes import Note, note_of
 log = logging.getLogger("paradraft.requests")
 
 _LONGEST_PATH = 200
-_ASKED_OFTEN = OPEN_PATHS | {"/page/live"}  # each second or so, by probes and by pages that are looked at
+_ASKED_OFTEN = ("/metrics", "/page/live")  # each few seconds, by Prometheus and by pages that are looked at
 _REFUSALS = range(400, 600)
 
 
 class Journal:
-    """Middleware around all others. Probes are noted at the level debug only, and so is the page looking on."""
+    """Middleware around all others. Probes are noted at the level debug only, and so is who looks on and may.
 
-    def __init__(self, app: ASGIApp, observer: Observer) -> None:
+    observer: is told what was refused, if there is one.
+    """
+
+    def __init__(self, app: ASGIApp, observer: Observer | None) -> None:
         self._app = app
         self._observer = observer
 
@@ -50,11 +53,15 @@ class Journal:
             self._write(scope, status, note)
 
     def _write(self, scope: Scope, status: int, note: Note) -> None:
-        if status in _REFUSALS and note.prompt_tokens is None:
+        if self._observer is not None and status in _REFUSALS and note.prompt_tokens is None:
             self._observer.refused(status, note.code or "")
-        level = logging.DEBUG if scope["path"] in _ASKED_OFTEN else logging.INFO
+        level = logging.DEBUG if _is_routine(scope["path"], status) else logging.INFO
         if log.isEnabledFor(level):
             log.log(level, "request", extra={"fields": _fields(scope, status, note)})
+
+
+def _is_routine(path: str, status: int) -> bool:
+    return path in OPEN_PATHS or (path in _ASKED_OFTEN and status not in _REFUSALS)
 
 
 def _fields(scope: Scope, status: int, note: Note) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from paradraft.core.errors import ConfigError
 from paradraft.core.serving import Service
 from paradraft.server.connections import connections
+from paradraft.server.doors import Door
 from paradraft.server.exchange import Context
 from paradraft.server.options import ServerOptions
 
@@ -29,11 +28,36 @@ _WATCH_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Address:
-    """Where a server listens; port 0 takes a free one."""
+class Entrance:
+    """An application, and the door it is reached by."""
 
-    host: str = "127.0.0.1"
-    port: int = 8000
+    app: FastAPI
+    door: Door
+
+
+async def listen(
+    context: Context, public: Entrance, operators: Entrance | None = None, *, on_ready: Callable[[], None]
+) -> bool:
+    """Serve until a signal; the first one lets running requests finish, a second one does not wait for them.
+
+    The public application starts the engine. So the operators' one begins after it, and is there until it has ended.
+    on_ready is called once requests are taken. Returns whether it ended as asked, and not because the engine did.
+    Raises ConfigError, before anything is started, where an address cannot be listened on after all.
+    """
+    entrances = [public] if operators is None else [public, operators]
+    for entrance in entrances:
+        entrance.door.open()
+    asked, hurried = asyncio.Event(), asyncio.Event()
+    _handle_signals(asked, hurried)
+    listeners = [await _begun(entrance, context.options) for entrance in entrances]
+    is_up = all(listener.is_up for listener in listeners)
+    if is_up:
+        on_ready()
+        await _first(listeners[0].serving, asked.wait(), _death(context.service))
+        await _drain(context, hurried)
+    for listener in listeners:
+        await listener.end(hurried)
+    return is_up and context.service.health().failure is None
 
 
 class _QuietServer(uvicorn.Server):
@@ -45,43 +69,32 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-def take(address: Address) -> socket.socket:
-    """Return a socket that has the address and does not listen yet; raise ConfigError where it cannot be had."""
-    try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, place = found[0]
-        door = socket.socket(family, kind, protocol)
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(place)
-    except OSError as error:
-        raise ConfigError(
-            f"--host {address.host} --port {address.port}: the server cannot listen there ({error.strerror}).",
-            remedy="Choose another port with --port, 0 for a free one, or an address of this machine with --host.",
-        ) from error
-    return door
+class _Listener:
+    """One entrance that is served."""
+
+    def __init__(self, server: _QuietServer, serving: asyncio.Task[None]) -> None:
+        self._server = server
+        self.serving = serving
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether it came to take connections."""
+        return self._server.started
+
+    async def end(self, hurried: asyncio.Event) -> None:
+        """Take no more connections, and wait for those that are open unless somebody hurries."""
+        self._server.should_exit = True
+        await _first(self.serving, hurried.wait())
+        self._server.force_exit = hurried.is_set()
+        await self.serving
 
 
-async def listen(app: FastAPI, context: Context, door: socket.socket, *, on_ready: Callable[[str], None]) -> bool:
-    """Serve until a signal; the first one lets running requests finish, a second one does not wait for them.
-
-    on_ready is told the URL once requests are taken. Returns whether it ended as asked, and not because the engine did.
-    """
-    server = _QuietServer(server_config(app, context.options))
-    asked, hurried = asyncio.Event(), asyncio.Event()
-    _handle_signals(asked, hurried)
-    serving = asyncio.ensure_future(server.serve(sockets=[door]))
+async def _begun(entrance: Entrance, options: ServerOptions) -> _Listener:
+    server = _QuietServer(server_config(entrance.app, options))
+    serving = asyncio.ensure_future(server.serve(sockets=[entrance.door.socket]))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.01)
-    if server.started:
-        on_ready(_url(door))
-        await _first(serving, asked.wait(), _death(context.service))
-        await _drain(context, hurried)
-    server.should_exit = True
-    await _first(serving, hurried.wait())
-    server.force_exit = hurried.is_set()
-    is_well = server.started and context.service.health().failure is None
-    await serving
-    return is_well
+    return _Listener(server, serving)
 
 
 def server_config(app: FastAPI, options: ServerOptions) -> uvicorn.Config:
@@ -128,16 +141,21 @@ async def _drain(context: Context, hurried: asyncio.Event) -> None:
     """Take no more requests, wait until the running ones end, time is over or somebody hurries; then end the engine."""
     context.admission.is_draining = True
     seconds = context.options.drain_seconds
-    log.info("Stopping: %d answers may finish within %g s.", context.switchboard.num_open, seconds)
+    log.info("Stopping: %s", _prospect(context.switchboard.num_open, seconds))
     idling = asyncio.ensure_future(context.switchboard.until_idle(seconds))
     await _first(idling, hurried.wait())
     idling.cancel()
     if context.switchboard.num_open:
-        log.warning("%d answers did not finish in time and are cut off.", context.switchboard.num_open)
+        log.warning("%s did not finish: cut off with a finish reason.", _answers(context.switchboard.num_open))
     await asyncio.to_thread(context.service.close, _CLOSE_SECONDS)
     await context.switchboard.until_idle(1.0)  # last events travel to their streams
 
 
-def _url(door: socket.socket) -> str:
-    host, port = door.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _prospect(num_open: int, seconds: float) -> str:
+    if not num_open:
+        return "no answer is being made."
+    return f"{_answers(num_open)} may finish within {seconds:g} s. A second signal (Ctrl-C) does not wait."
+
+
+def _answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count} answers"
