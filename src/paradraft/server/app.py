@@ -82,7 +82,7 @@ def build_app(context: Context, keys: Keys, figures: Figures | None = None) -> F
     if figures is not None:
         app.include_router(metrics(context, figures))
     # The last one added is the first that a request meets.
-    app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes, seconds=options.body_seconds)
+    app.add_middleware(BodyGuard, options=options)
     app.add_middleware(KeyGuard, keys=keys)
     if options.cors_origins:
         app.add_middleware(

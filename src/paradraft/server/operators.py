@@ -33,13 +33,12 @@ class Access:
 
 def build_operators_app(context: Context, figures: Figures, access: Access) -> FastAPI:
     """Return the application; the engine is started by the public one."""
-    options = context.options
     app = FastAPI(title="Paradraft", openapi_url=None, redirect_slashes=False)
     add_error_handlers(app)
     for router in (metrics(context, figures), health(context)):
         app.include_router(router)
     # The last one added is the first that a request meets.
-    app.add_middleware(BodyGuard, max_bytes=options.max_body_bytes, seconds=options.body_seconds)
+    app.add_middleware(BodyGuard, options=context.options)
     app.add_middleware(KeyGuard, keys=access.keys)
     app.add_middleware(HostGuard, trusted=access.trusted_hosts)
     app.add_middleware(Journal, observer=None)  # a probe that is refused is no client's request that was

@@ -27,6 +27,7 @@ class ServerOptions:
 
     head_seconds, body_seconds: how long the head and the body of a request may take to arrive. send_seconds: how long a
     reader may leave what it was sent unread. max_head_bytes: of the first line and all headers of a request.
+    max_lists, max_depth: lists and objects of a body, and how deep they lie in one another.
 
     Raises ConfigError naming the option, the value and the range.
     """
@@ -35,6 +36,8 @@ class ServerOptions:
     trusted_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     cors_origins: tuple[str, ...] = ()
     max_body_bytes: int = 2 * 1024 * 1024
+    max_lists: int = 20_000
+    max_depth: int = 64
     max_prompts: int = 64
     max_choices: int = 16
     max_stops: int = 16
@@ -71,6 +74,8 @@ class ServerOptions:
 
 _RANGES = (
     ("max_body_bytes", 1024, 2**30),
+    ("max_lists", 16, 2**20),
+    ("max_depth", 8, 256),
     ("max_prompts", 1, 4096),
     ("max_choices", 1, 128),
     ("max_stops", 1, 64),

@@ -8,31 +8,35 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paradraft.server.errors import ApiError, error_response
+from paradraft.server.guards.nesting import NestingBound
+from paradraft.server.options import ServerOptions
 
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class BodyGuard:
-    """Middleware that takes in the whole body, and refuses one that is too long, too slow or no JSON.
+    """Middleware that takes in the whole body, and refuses one that is too long, too slow, too nested or no JSON.
 
     The content type matters for safety too: a page of another origin can send a form or plain text to a server on
     loopback without asking, but not JSON.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, seconds: float) -> None:
+    def __init__(self, app: ASGIApp, *, options: ServerOptions) -> None:
         self._app = app
-        self._max_bytes = max_bytes
-        self._seconds = seconds
+        self._max_bytes = options.max_body_bytes
+        self._seconds = options.body_seconds
+        self._nesting = NestingBound(max_lists=options.max_lists, max_depth=options.max_depth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body, or answer 408, 413 or 415."""
+        """Pass the request on with its body, or answer 400, 408, 413 or 415."""
         if scope["type"] != "http" or not _may_have_body(scope):
             await self._app(scope, receive, send)
             return
         try:
             self._check(dict(scope["headers"]))
             body = await self._read(receive)
+            self._nesting.check(body or b"")
             _check_json(body or b"null")
         except ApiError as error:
             await error_response(error)(scope, receive, send)

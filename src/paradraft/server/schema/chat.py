@@ -23,11 +23,15 @@ class TextPart(Body):
     text: str
 
 
+# Lists of any length end at their first mistake: telling of each would take seconds.
+Parts = Annotated[list[TextPart], Field(fail_fast=True)]
+
+
 class Message(Body):
     """One message of any role; only tools answer calls, and only assistants make them."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    content: str | Parts | None = None
     name: Annotated[str, Field(max_length=256)] | None = None
     tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS)] | None = None
     tool_call_id: Annotated[str, Field(max_length=256)] | None = None
@@ -96,7 +100,7 @@ class ChatBody(SamplingFields, StructuredFields, Conversation, Unavailable):
     parallel_tool_calls: bool | None = None
     # OpenAI's fields for what this server does not do; clients send them empty.
     audio: None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
     metadata: Annotated[dict[str, str], Field(max_length=0)] | None = None
     prediction: None = None
     reasoning_effort: None = None

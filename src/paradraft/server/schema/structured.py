@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from paradraft.server.schema.base import Body
 
 Schema = dict[str, Any] | str
+Choices = Annotated[list[str], Field(fail_fast=True)]
 
 
 class NamedSchema(Body):
@@ -40,7 +41,7 @@ class StructuredOutputs(Body):
     json_: Annotated[Schema | None, Field(alias="json")] = None
     json_object: bool | None = None
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Choices | None = None
     grammar: str | None = None
 
 
@@ -52,5 +53,5 @@ class StructuredFields(Body):
     # The older names of vLLM's.
     guided_json: Schema | None = None
     guided_regex: str | None = None
-    guided_choice: list[str] | None = None
+    guided_choice: Choices | None = None
     guided_grammar: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from paradraft.server.schema.base import Body
 from paradraft.server.schema.chat import Conversation
@@ -43,4 +43,4 @@ class TokensToText(Body):
     """Token ids to write as text."""
 
     model: str | None = None
-    tokens: list[Whole]
+    tokens: Annotated[list[Whole], Field(fail_fast=True)]
