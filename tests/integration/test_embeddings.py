@@ -6,7 +6,7 @@ import asyncio
 import base64
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 
@@ -14,9 +14,11 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 
+from paradraft import LLM
 from paradraft.core.errors import RequestRefused
 from paradraft.core.ports import Target
 from paradraft.core.sampling import SamplingParams
+from paradraft.models.tiny import write_tiny_model
 from paradraft.server.options import ServerOptions
 from support.embedding import embedded, engine_over, expected
 from support.engines import build_engine, ids_of, request, run
@@ -225,3 +227,62 @@ def test_no_texts_are_taken_while_a_server_stops() -> None:
         assert running.client.post("/v1/embeddings", json={"input": [[1], [2]]}).status_code == 200
         running.context.admission.is_draining = True
         assert running.client.post("/v1/embeddings", json={"input": [1]}).status_code == 503
+
+
+@pytest.fixture(scope="module")
+def llm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
+    folder = write_tiny_model(tmp_path_factory.mktemp("tiny"), "llama", 1)
+    with LLM(str(folder), dtype="fp32", kv_tokens=4096, seed=5) as opened:
+        yield opened
+
+
+def test_the_library_gives_the_vectors_that_a_service_gives(llm: LLM) -> None:
+    texts = ["one two three", "a", "Grüße, 漢字 🙂"]
+    ids = [llm.tokenizer.encode(text) for text in texts]
+    found = llm.embed(texts)
+    assert (found.shape, found.dtype) == ((3, llm.engine.embedder.size), np.float32)
+    np.testing.assert_allclose(found, np.stack(embedded(llm.engine, ids)), atol=2e-5)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(llm.embed([*map(np.array, ids)]), found, atol=2e-5)
+    np.testing.assert_allclose(llm.embed(texts[0]), found[:1], atol=2e-5)
+
+
+def test_no_texts_give_no_vectors(llm: LLM) -> None:
+    assert llm.embed([]).shape == (0, llm.engine.embedder.size)
+
+
+def test_an_open_stream_of_the_library_loses_nothing_to_embeddings(llm: LLM) -> None:
+    [alone] = llm.generate("one two", WARM)
+    stream = llm.stream("one two", WARM)
+    tokens = [*next(stream).token_ids]
+    vectors = llm.embed(["x" * 40] * 3)
+    tokens += [token for event in stream for token in event.token_ids]
+    assert tuple(tokens) == tuple(alone.choices[0].token_ids)
+    np.testing.assert_allclose(vectors, llm.embed(["x" * 40] * 3), atol=2e-5)
+
+
+def test_the_library_refuses_a_text_before_any_is_computed(llm: LLM) -> None:
+    with pytest.raises(RequestRefused, match="Text 1 has 0 tokens"):
+        llm.embed([[1], []])
+    with pytest.raises(RequestRefused, match="neither a text nor token ids"):
+        llm.embed([[1], [1.5]])  # type: ignore[list-item]
+    assert not llm.engine.has_work
+
+
+def test_an_interrupted_embedding_of_the_library_is_not_computed_on(llm: LLM, monkeypatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(llm.engine, "step", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            llm.embed("one two")
+    with monkeypatch.context() as watched:
+        watched.setattr(llm.engine.embedder._target, "last_hidden", lambda _: pytest.fail("it was computed"))
+        llm.engine.step()
+    assert not llm.engine.has_work
+    assert llm.engine.pages.counts().held == 0
+
+
+def test_a_closed_llm_embeds_nothing(tmp_path) -> None:
+    opened = LLM(str(write_tiny_model(tmp_path, "llama", 1)), dtype="fp32", kv_tokens=4096)
+    opened.close()
+    with pytest.raises(RequestRefused, match="closed"):
+        opened.embed("one")

@@ -1,11 +1,11 @@
-"""The library's face: load a model once, then generate, stream or chat."""
+"""The library's face: load a model once, then generate, stream, chat or embed."""
 
 from __future__ import annotations
 
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from operator import index
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +14,9 @@ import numpy as np
 from paradraft.app.compose import assemble
 from paradraft.app.config import Config, configure
 from paradraft.app.gather import Gathering
-from paradraft.core.errors import ConfigError, RequestRefused
+from paradraft.app.prompts import Prompt, as_ids, as_params, as_prompts
+from paradraft.core.arrays import FloatArray
+from paradraft.core.errors import RequestRefused
 from paradraft.core.events import TokenEvent
 from paradraft.core.ports import Drafter, Limits, Tokenizer
 from paradraft.core.requests import Request
@@ -23,7 +25,6 @@ from paradraft.engine.engine import Engine
 from paradraft.engine.results import GenerationResult
 from paradraft.models.load import LoadedModel, ModelIdentity
 
-Prompt = str | Sequence[int]
 EventHook = Callable[[TokenEvent], None]
 
 
@@ -96,9 +97,9 @@ class LLM:
         A prompt is a text or a sequence of token ids. params holds for all prompts, or there is one for each.
         Raises RequestRefused before anything runs if any of them cannot be served.
         """
-        several = _as_prompts(prompts)
+        several = as_prompts(prompts)
         requests = [
-            self._request(prompt, each) for prompt, each in zip(several, _as_params(params, len(several)), strict=True)
+            self._request(prompt, each) for prompt, each in zip(several, as_params(params, len(several)), strict=True)
         ]
         for request in requests:
             self.engine.check(request)
@@ -135,6 +136,26 @@ class LLM:
         """Return the token ids of a conversation, ready for the model's answer."""
         return self.tokenizer.encode(self.tokenizer.render_chat(messages), add_special=False)
 
+    def embed(self, texts: Prompt | Sequence[Prompt]) -> FloatArray:
+        """Return a vector of length 1 for each text, [texts, hidden size] in fp32, as the server's embeddings are.
+
+        A text is a str or a sequence of token ids; short ones share passes. Streams that are open go on meanwhile.
+        Raises RequestRefused before anything runs if a text cannot be embedded, or if this runner gives no embeddings.
+        """
+        tokens = [self._encoded(text) for text in as_prompts(texts)]
+        embedder = self.engine.embedder
+        embedder.check(tokens)
+        if not tokens:
+            return np.zeros((0, embedder.size), dtype=np.float32)
+        answer: Future[list[FloatArray]] = Future()
+        embedder.add(tokens, answer)
+        try:
+            while not answer.done():
+                self._step()
+        finally:
+            answer.cancel()  # what was interrupted is not computed on
+        return np.stack(answer.result())
+
     def close(self) -> None:
         """Free the weights and the cache. Nothing can be generated afterwards; closing again does nothing."""
         self._is_closed = True
@@ -149,9 +170,7 @@ class LLM:
         self.close()
 
     def _request(self, prompt: Prompt, params: SamplingParams) -> Request:
-        if self._is_closed:
-            raise RequestRefused("This LLM is closed.", remedy="Create another one, and close it last.")
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else _as_ids(prompt)
+        ids = self._encoded(prompt)
         self._count += 1
         seed = params.seed if params.seed is not None else self.config.seed
         return Request(
@@ -160,6 +179,11 @@ class LLM:
             params=params,
             seed=secrets.randbits(64) if seed is None else seed,
         )
+
+    def _encoded(self, prompt: Prompt) -> list[int]:
+        if self._is_closed:
+            raise RequestRefused("This LLM is closed.", remedy="Create another one, and close it last.")
+        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else as_ids(prompt)
 
     def _stream(self, request: Request) -> Iterator[TokenEvent]:
         try:
@@ -181,41 +205,13 @@ class LLM:
                 if self.engine.num_choices(request_id) or request_id in self._mail
             ]
             if unfinished:
-                for event in self.engine.step():
-                    self._mail[event.request_id].append(event)
+                self._step()
+
+    def _step(self) -> None:
+        for event in self.engine.step():
+            self._mail[event.request_id].append(event)
 
     def _withdraw(self, request_ids: list[str]) -> None:
         for request_id in request_ids:
             self.engine.abort(request_id)
             self._mail.pop(request_id, None)
-
-
-def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, str) or (len(prompts) and _is_id(prompts[0])):
-        return [prompts]  # type: ignore[list-item]
-    return list(prompts)  # type: ignore[arg-type]
-
-
-def _is_id(value: object) -> bool:
-    return not isinstance(value, str) and np.ndim(value) == 0  # type: ignore[arg-type]
-
-
-def _as_ids(prompt: Sequence[int]) -> list[int]:
-    """Return the ids as whole numbers of Python; what is no whole number is refused, not rounded."""
-    try:
-        return [index(token) for token in prompt]
-    except TypeError as error:
-        raise RequestRefused(
-            f"A prompt is neither a text nor token ids ({error}).", remedy="Send a str, or whole numbers."
-        ) from error
-
-
-def _as_params(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams]:
-    if params is None or isinstance(params, SamplingParams):
-        return [params or SamplingParams()] * count
-    if len(params) != count:
-        raise ConfigError(
-            f"There are {len(params)} sampling parameters for {count} prompts.",
-            remedy="Give one for all prompts, or one for each.",
-        )
-    return list(params)
