@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
+from threading import Event, Lock
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
@@ -13,8 +14,9 @@ from llguidance import LLMatcher, LLTokenizer
 from paradraft.core.arrays import BoolArray
 from paradraft.core.errors import RequestRefused
 from paradraft.core.grammar import Grammar, GrammarKind
-from paradraft.core.ports import Tokenizer
+from paradraft.core.ports import Clock, Tokenizer
 from paradraft.structured.notation import lark_of
+from paradraft.structured.refusals import Refusals
 from paradraft.structured.trial import MAX_CPU_SECONDS, is_affordable, open_matcher
 from paradraft.structured.vocabulary import build_vocabulary
 
@@ -25,6 +27,9 @@ _WORSE = re.compile(r"^error: (.+)$", re.MULTILINE)  # the last words of a long 
 
 class GrammarCompiler:
     """Compiles grammars for one tokenizer and keeps the `capacity` last used ones. Safe to call from any thread.
+
+    As many refusals are kept besides, and whoever asks for a grammar that is being tried waits for that trial: so a
+    grammar that is sent again and again, wrong or right, is tried once.
 
     vocab_size counts the target's logits, which may be more than the tokenizer has ids. is_affordable says of a
     grammar, as the library takes it, whether compiling it here would end in good time.
@@ -37,6 +42,7 @@ class GrammarCompiler:
         vocab_size: int,
         capacity: int = 64,
         is_affordable: Callable[[str], bool] = is_affordable,
+        clock: Clock = time.monotonic,
     ) -> None:
         self.eos_ids = frozenset(tokenizer.eos_ids)
         self.vocab_size = vocab_size
@@ -46,6 +52,8 @@ class GrammarCompiler:
         self._vocabulary: LLTokenizer | None = None
         self._building = Lock()
         self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
+        self._refusals = Refusals(capacity, clock=clock)
+        self._in_trial: dict[Grammar, Event] = {}
         self._keeping = Lock()
 
     def __len__(self) -> int:
@@ -59,21 +67,64 @@ class GrammarCompiler:
         Raises RequestRefused for a grammar that is wrong, needs more than the limits, or matches nothing but the empty
         text. The library lets other threads run while it compiles.
         """
-        with self._keeping:
-            found = self._compiled.get(grammar)
-            if found is not None:
-                self._compiled.move_to_end(grammar)
-        if found is None:
-            found = self._compile(grammar, is_tried=is_tried)
-            with self._keeping:
-                self._compiled[grammar] = found
-                while len(self._compiled) > self._capacity:
-                    self._compiled.popitem(last=False)
+        found = self._recompiled(grammar) if is_tried else self._tried(grammar)
         return found.deep_copy()
 
-    def _compile(self, grammar: Grammar, *, is_tried: bool) -> LLMatcher:
+    def _recompiled(self, grammar: Grammar) -> LLMatcher:
+        with self._keeping:
+            found = self._kept(grammar)
+        return self._compiled_now(grammar, needs_trial=False) if found is None else found
+
+    def _tried(self, grammar: Grammar) -> LLMatcher:
+        found = self._awaited(grammar)
+        if found is not None:
+            return found
+        try:
+            return self._compiled_now(grammar, needs_trial=True)
+        except RequestRefused as error:
+            with self._keeping:
+                self._refusals.add(grammar, error)
+            raise
+        finally:
+            with self._keeping:
+                self._in_trial.pop(grammar).set()
+
+    def _awaited(self, grammar: Grammar) -> LLMatcher | None:
+        """Return the grammar as it was compiled, by another thread if one is at it; None: the trial is this thread's.
+
+        Raises RequestRefused where it is known that the grammar is refused.
+        """
+        while True:
+            with self._keeping:
+                found = self._kept(grammar)
+                if found is not None:
+                    return found
+                self._refusals.check(grammar)
+                others = self._in_trial.get(grammar)
+                if others is None:
+                    self._in_trial[grammar] = Event()
+                    return None
+            others.wait()
+
+    def _kept(self, grammar: Grammar) -> LLMatcher | None:
+        """Return a grammar that is kept; for whoever holds the lock."""
+        found = self._compiled.get(grammar)
+        if found is not None:
+            self._compiled.move_to_end(grammar)
+        return found
+
+    def _compiled_now(self, grammar: Grammar, *, needs_trial: bool) -> LLMatcher:
+        """Compile and keep a grammar."""
+        found = self._compile(grammar, needs_trial=needs_trial)
+        with self._keeping:
+            self._compiled[grammar] = found
+            while len(self._compiled) > self._capacity:
+                self._compiled.popitem(last=False)
+        return found
+
+    def _compile(self, grammar: Grammar, *, needs_trial: bool) -> LLMatcher:
         vocabulary, lark = self._ready_vocabulary(), lark_of(grammar)
-        if not is_tried and not self._is_affordable(lark):
+        if needs_trial and not self._is_affordable(lark):
             raise RequestRefused(
                 f"The {grammar.title} takes more than {MAX_CPU_SECONDS} seconds to compile.",
                 remedy="Simplify it: fewer alternatives, patterns under one allOf, nested repetitions.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +14,14 @@ import pytest
 from paradraft.core.arrays import ints
 from paradraft.core.errors import RequestRefused
 from paradraft.core.grammar import Grammar
+from paradraft.structured import trial
 from paradraft.structured.compiler import GrammarCompiler
+from paradraft.structured.refusals import KEPT_SECONDS
 from paradraft.structured.rows import RowGrammars
 from paradraft.structured.trial import is_affordable
 from support.byte_tokenizer import EOS, ByteTokenizer
 from support.grammars import BYTES, byte_compiler, byte_grammars
+from support.speakers import ManualClock
 
 MANY_PATTERNS = {"allOf": [{"type": "string", "pattern": f"^.*a{at}.*$"} for at in range(40)]}
 
@@ -169,6 +174,73 @@ def test_a_grammar_that_would_compile_for_hours_is_given_up() -> None:
     with pytest.raises(RequestRefused, match="takes more than"):
         patient.open(Grammar.json_schema(MANY_PATTERNS))
     assert len(patient) == 0
+
+
+def test_a_refused_grammar_is_tried_once_and_refused_in_the_same_words_again() -> None:
+    tried: list[str] = []
+    clock = ManualClock()
+    wary = compiler(capacity=2, is_affordable=lambda lark: tried.append(lark) is not None, clock=clock)
+
+    def words(name: str) -> str:
+        with pytest.raises(RequestRefused) as caught:
+            wary.open(Grammar.regex(name))
+        return str(caught.value)
+
+    assert words("a") == words("a") == words("a")
+    assert [lark[8] for lark in tried] == ["a"]
+    for name in ("b", "a", "c", "a", "b"):
+        words(name)
+    assert [lark[8] for lark in tried] == ["a", "b", "c", "b"]
+    clock.now += KEPT_SECONDS
+    words("b")
+    assert len(tried) == 5
+
+
+def test_other_reasons_of_refusals_are_kept_too() -> None:
+    tried: list[str] = []
+    wary = compiler(is_affordable=lambda lark: tried.append(lark) is None)
+    for _ in range(3):
+        with pytest.raises(RequestRefused, match="unknown name"):
+            wary.open(Grammar.of_text("start: b"))
+    assert len(tried) == 1
+
+
+def test_threads_that_send_one_grammar_wait_for_one_trial() -> None:
+    tried: list[str] = []
+    begun, may_end = threading.Event(), threading.Event()
+
+    def refused(lark: str) -> bool:
+        tried.append(lark)
+        begun.set()
+        return not may_end.wait(10)
+
+    wary = compiler(is_affordable=refused)
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(wary.open, Grammar.regex("a")) for _ in range(6)]
+        assert begun.wait(10)
+        assert not any(each.done() for each in asked)
+        may_end.set()
+        assert all(isinstance(each.exception(10), RequestRefused) for each in asked)
+    assert len(tried) == 1
+
+
+def test_a_row_goes_on_with_a_grammar_that_was_refused_since_it_left() -> None:
+    taken = True
+    small = compiler(capacity=1, is_affordable=lambda _: taken)
+    rows = RowGrammars(small)
+    for name in ("a", "b"):
+        rows.compile(Grammar.regex(name))
+    taken = False
+    with pytest.raises(RequestRefused):
+        rows.compile(Grammar.regex("a"))
+    assert rows.matcher(0, Grammar.regex("a")).allowed(ints([]))[ord("a")]
+
+
+def test_a_system_that_bounds_no_process_tries_grammars_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)  # importing it fails then, as on Windows
+    monkeypatch.setattr(sys, "argv", ["trial", "1"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'start: "a"')))
+    trial.main()
 
 
 def test_a_usual_grammar_is_affordable_and_a_wrong_one_is_left_to_its_error() -> None:
