@@ -107,6 +107,7 @@ def ask(server: Served, client: int, stop_at: float, is_over: list[bool]) -> Non
             "ignore_eos": True,
             "n": 1 + turn % 2,
             "speculative": {"enabled": turn % 7 != 0},
+            "metadata": {"class": f"turn-{turn % 3}"},
         }
         server.client.post("/v1/completions", json=body).raise_for_status()
         if turn % 10 == 0:

@@ -10,6 +10,7 @@ DRAFTED = total("vllm:spec_decode_num_draft_tokens_total")
 DRAFTS = total("vllm:spec_decode_num_drafts_total")
 REFUSED = total("paradraft_spec_refused_drafts_total")
 PATH = ratio(ACCEPTED, f"({ACCEPTED} + {REFUSED})")
+CLASS_DRAFTED = total("paradraft_class_draft_tokens_total", by="prompt_class")
 CLASS_ACCEPTED = total("paradraft_class_accepted_tokens_total", by="prompt_class")
 CLASS_REFUSED = total("paradraft_class_refused_drafts_total", by="prompt_class")
 
@@ -97,6 +98,19 @@ SPECULATION = (
         },
         unit="percentunit",
         top=1.0,
+    ),
+    Panel(
+        title="Verified draft tokens by class of prompt",
+        says="Accepted by verified draft tokens, by the class that clients name.",
+        queries={"{{prompt_class}}": f"{CLASS_ACCEPTED} / ({CLASS_DRAFTED} > 0)"},
+        unit="percentunit",
+        top=1.0,
+    ),
+    Panel(
+        title="Draft tokens by class of prompt",
+        says="Verified, and of these accepted, of choices that ended.",
+        queries={"{{prompt_class}} verified": CLASS_DRAFTED, "{{prompt_class}} accepted": CLASS_ACCEPTED},
+        unit=TOKENS_PER_SECOND,
     ),
     Panel(
         title="ARSD by class of prompt",

@@ -175,6 +175,37 @@ def test_a_full_queue_says_429_and_never_takes_more_than_it_has_room_for():
         assert complete(server, n=5, temperature=1).status_code == 200
 
 
+SAYS_HI = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_conversation_that_cannot_be_taken_is_turned_away_before_it_is_rendered(is_full, monkeypatch):
+    async def rendered(*_):
+        raise AssertionError("it was rendered")
+
+    monkeypatch.setattr("paradraft.server.routes.chat.prompt_of", rendered)
+    with served(stub_engine(max_rows=1), options=ServerOptions(max_waiting=0)) as server, ThreadPoolExecutor(1) as pool:
+        release = held_back(server)
+        running = pool.submit(complete, server)
+        assert until(lambda: server.context.switchboard.num_open == 1)
+        server.context.admission.is_draining = not is_full
+        refused = server.client.post("/v1/chat/completions", json=SAYS_HI)
+        release.set()
+        assert refused.status_code == (429 if is_full else 503)
+        assert running.result(10).status_code == 200
+
+
+def test_a_request_asks_once_whether_the_engine_is_well(monkeypatch):
+    with served() as server:
+        asked, health = [], server.service.health
+        monkeypatch.setattr(server.service, "health", lambda: asked.append(health()) or asked[-1])
+        for route, body in (("/v1/completions", ASK), ("/v1/chat/completions", SAYS_HI)):
+            for streams in (False, True):
+                asked.clear()
+                assert server.client.post(route, json={**body, "stream": streams}).status_code == 200
+                assert len(asked) == 1, (route, streams)
+
+
 def test_one_key_leaves_room_for_the_others():
     options = ServerOptions(max_per_key=2)
     with served(options=options, keys=("one", "two")) as server, ThreadPoolExecutor(4) as pool:

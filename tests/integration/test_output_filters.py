@@ -139,6 +139,42 @@ def test_choices_do_not_share_a_filter():
     assert whole["usage"]["completion_tokens"] == 15
 
 
+STATS = {"speculative": {"stats": True}}
+
+
+@pytest.mark.parametrize(("drafter", "passes", "accepted"), [("none", 9, 0), ("right", 3, 8), ("wrong", 9, 0)])
+def test_a_choice_that_is_stopped_tells_what_was_drafted_for_it_until_then(drafter, passes, accepted):
+    whole, chunks = answers(stopping(9), drafter, **STATS, n=2)  # in the middle of an accepted path
+    told = whole["metrics"]["speculative_decoding"]
+    assert (told["num_passes"], told["num_accepted_draft_tokens"]) == (2 * passes, 2 * accepted)
+    assert (told["num_draft_tokens"] > 0) == (drafter != "none")
+    assert [chunk["metrics"]["speculative_decoding"] for chunk in chunks if "metrics" in chunk] == [told]
+
+
+def test_a_stopped_answer_tells_how_much_of_its_prompt_was_cached():
+    engine = build_engine(law=letters, vocab_size=SIZE)
+    with served(engine, make_filter=stopping(3)) as server:
+        asked = {**ASK, "prompt": list(range(1, 60))}
+        first, second = (server.client.post("/v1/completions", json=asked).json() for _ in range(2))
+    cached = [each["usage"]["prompt_tokens_details"]["cached_tokens"] for each in (first, second)]
+    assert cached[0] == 0 < cached[1]
+
+
+@pytest.mark.parametrize("kind", ["fails", "hangs"])
+def test_a_broken_filter_leaves_the_counts_of_its_choice(kind):
+    release = threading.Event()
+    trouble = {"fails": fails, "hangs": lambda: PASS if release.wait(20) else HOLD}[kind]
+    engine = build_engine(DRAFTERS["right"](), law=letters, vocab_size=SIZE)
+    options = ServerOptions(filter_seconds=0.2)
+    with served(engine, options=options, make_filter=lambda: lambda text, is_last: trouble()) as server:
+        asked = {**ASK, **STATS, "stream": True, "stream_options": {"include_usage": True}}
+        lines = server.client.post("/v1/completions", json=asked).text.split("\n\n")
+        release.set()
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    assert any("error" in chunk for chunk in chunks)
+    assert chunks[-1]["metrics"]["speculative_decoding"]["num_passes"] >= 1
+
+
 def test_the_engine_stops_with_the_filter():
     engine = build_engine(law=letters, vocab_size=SIZE)
     with served(engine, make_filter=stopping(3)) as server:

@@ -96,7 +96,7 @@ class TokenEvent:
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None  # the stop text or stop id that ended it
     error: str | None = None
-    stats: GenerationStats | None = None  # with the last event
+    stats: GenerationStats | None = None  # with the last event, and with all where the request tells counts
     times: ChoiceTimes | None = None  # with the last event
 
     @property

@@ -12,6 +12,7 @@ class Request:
     """One prompt with n choices to generate. `tenant` bounds what may be shared between requests.
 
     `label` is the class of prompt that a client names; figures are kept by it, and nothing else depends on it.
+    `tells_counts`: every event has the choice's counts so far, for whoever may end a choice before the engine does.
     """
 
     request_id: str
@@ -20,6 +21,7 @@ class Request:
     seed: int
     tenant: str = ""
     label: str = ""
+    tells_counts: bool = False
 
 
 def may_draft(params: SamplingParams) -> bool:

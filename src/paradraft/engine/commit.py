@@ -91,10 +91,13 @@ class Committer:
             is_refused=int(origins[-1]) == Origin.RECOVERED,
         )
         generation.tally.add_round(done)
-        has_ended = generation.finish_reason is not None
-        if has_ended:
-            event = generation.closing(event)
-        return Outcome(row=row.number, num_pending=num_pending, round=done, event=event, has_ended=has_ended)
+        return Outcome(
+            row=row.number,
+            num_pending=num_pending,
+            round=done,
+            event=generation.counted(event),
+            has_ended=generation.finish_reason is not None,
+        )
 
     def _reach(self, generation: Generation) -> int:
         """Return the depth the row would draft if no limit were near."""

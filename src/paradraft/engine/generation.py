@@ -85,15 +85,17 @@ class Generation:
             logprobs=tuple(logprobs[:kept]),
         )
 
-    def closing(self, event: TokenEvent) -> TokenEvent:
-        """Return the choice's last event with its counts."""
-        return replace(event, stats=self.tally.snapshot(), times=self.watch.read())
+    def counted(self, event: TokenEvent) -> TokenEvent:
+        """Return the event with the counts that go with it: those of the choice with the last one."""
+        if self.finish_reason is not None:
+            return replace(event, stats=self.tally.snapshot(), times=self.watch.read())
+        return replace(event, stats=self.tally.snapshot()) if self.request.tells_counts else event
 
     def end(self, reason: FinishReason, error: str | None = None) -> TokenEvent:
         """End the choice from outside (abort, error) and return its last event."""
         self.finish_reason = reason
         event = self._event(token_ids=(), origins=(), pieces=(self._text.flush(),), logprobs=(), error=error)
-        return self.closing(event)
+        return self.counted(event)
 
     def _append(self, token: int) -> str:
         """Append one token and return the text it released; sets the finish reason where it ends the choice."""

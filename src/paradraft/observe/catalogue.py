@@ -86,8 +86,9 @@ _ROWS: tuple[tuple[str, Kind, str, str], ...] = (
     ("paradraft_spec_plain_decode_seconds", _C, "", "Seconds their tokens would have taken without drafts."),
     ("paradraft_plain_pass_seconds", _G, "", "A row's pass without drafts, as measured; NaN until it is known."),
     ("paradraft_class_requests", _C, "prompt_class", "Requests of a class of prompts."),
-    ("paradraft_class_accepted_tokens", _C, "prompt_class", "Draft tokens in answers of a class."),
-    ("paradraft_class_refused_drafts", _C, "prompt_class", "Drafts of a class with no right node to go on with."),
+    ("paradraft_class_draft_tokens", _C, "prompt_class", "Draft tokens verified, of a class's choices that ended."),
+    ("paradraft_class_accepted_tokens", _C, "prompt_class", "Of these, accepted."),
+    ("paradraft_class_refused_drafts", _C, "prompt_class", "Their drafts with no right node to go on with."),
     ("paradraft_class_acceptance_deviation", _G, "prompt_class", "ARSD of a class."),
     # Drafter.
     ("paradraft_drafter_latency_seconds", _H, "", "Drafting for a step in which a row might draft."),

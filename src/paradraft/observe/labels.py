@@ -10,6 +10,8 @@ UNNAMED = "unnamed"
 OTHER = "other"  # all values together that came after the last free place was taken
 MAX_LENGTH = 64
 
+_ALWAYS = (UNNAMED, OTHER)  # whoever uses up the places takes these from nobody
+
 _ODD = re.compile(r"[^A-Za-z0-9_.:/+-]")
 
 
@@ -19,7 +21,7 @@ def plain_label(value: str) -> str:
 
 
 class BoundedLabels:
-    """Hands out at most `most` different values, first come, first served, and OTHER besides.
+    """Hands out at most `most` different values, first come, first served, and UNNAMED and OTHER besides.
 
     Values keep their meaning as long as the process runs, or the counters of a value would fall.
     """
@@ -31,7 +33,7 @@ class BoundedLabels:
     def value_of(self, label: str) -> str:
         """Return the value that stands for a label."""
         value = plain_label(label)
-        if value in self._known:
+        if value in self._known or value in _ALWAYS:
             return value
         if len(self._known) >= self._most:
             return OTHER

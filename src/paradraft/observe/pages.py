@@ -112,6 +112,7 @@ def add_requests(page: Page, tallies: RequestTallies, now: float) -> None:
     page.number("paradraft_spec_acceptance_deviation", tallies.window.deviation(now))
     classes = tallies.classes.items()
     page.numbers("paradraft_class_requests", {name: each.requests for name, each in classes})
+    page.numbers("paradraft_class_draft_tokens", {name: each.drafted for name, each in classes})
     page.numbers("paradraft_class_accepted_tokens", {name: each.accepted for name, each in classes})
     page.numbers("paradraft_class_refused_drafts", {name: each.refused for name, each in classes})
     page.numbers("paradraft_class_acceptance_deviation", {name: each.window.deviation(now) for name, each in classes})

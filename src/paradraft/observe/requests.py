@@ -20,10 +20,11 @@ MAX_REASONS = 32  # of refusals
 
 @dataclass(slots=True)
 class ClassTally:
-    """A class of prompts."""
+    """A class of prompts. Tokens and drafts are those of choices that ended, so that they belong together."""
 
     requests: int = 0
-    accepted: int = 0  # draft tokens in answers
+    drafted: int = 0  # draft tokens that were verified
+    accepted: int = 0  # of these
     refused: int = 0  # drafts of which a walk found no node to go on with
     window: AcceptanceWindow = field(default_factory=AcceptanceWindow)
 
@@ -112,8 +113,6 @@ class RequestTallies:
         accepted = event.origins.count(Origin.DRAFTED)
         refused = int(event.origins[-1] is Origin.RECOVERED)
         if accepted or refused:
-            opened.kind.accepted += accepted
-            opened.kind.refused += refused
             opened.kind.window.note(accepted, refused, now)
             self.window.note(accepted, refused, now)
 
@@ -126,7 +125,7 @@ class RequestTallies:
         if event.times is not None:
             self._add_times(event.times, num_tokens)
         if event.stats is not None:
-            self._add_acceptance(event.stats)
+            self._add_acceptance(event.stats, opened.kind)
         opened.longest = max(opened.longest, num_tokens)
         opened.num_left -= 1
         if not opened.num_left:
@@ -143,7 +142,10 @@ class RequestTallies:
         if num_tokens > 1:
             self.per_token.add(times.decode / (num_tokens - 1))
 
-    def _add_acceptance(self, stats: GenerationStats) -> None:
+    def _add_acceptance(self, stats: GenerationStats, kind: ClassTally) -> None:
+        kind.drafted += stats.drafted
+        kind.accepted += stats.accepted
+        kind.refused += sum(stats.refused_by_depth)
         if stats.drafted:
             self.acceptance.add(stats.acceptance_rate)
             self.path_acceptance.add(stats.path_acceptance_rate)

@@ -34,28 +34,39 @@ class Admission:
         self._options = options
         self.is_draining = False
 
-    def check(self, num_choices: int, tenant: str = "") -> None:
-        """Raise ApiError where `num_choices` more of this tenant cannot be taken now, or never."""
-        self._check_open()
+    def check_early(self, num_choices: int) -> None:
+        """Raise ApiError where there is no room for `num_choices` more, before work is put into their prompt.
+
+        `check` has the last word: it asks the engine, too, just before the request is queued.
+        """
+        self._check_draining()
         room = self._service.model.max_rows + self._options.max_waiting
         self._check_room(_CHOICES, num_choices, room, self._switchboard.num_open, "")
+
+    def check(self, num_choices: int, tenant: str) -> None:
+        """Raise ApiError where `num_choices` more of this tenant cannot be taken now, or never."""
+        self._check_engine()
+        self.check_early(num_choices)
         if self._options.max_per_key and tenant:
             open_now = self._switchboard.num_open_of(tenant)
             self._check_room(_CHOICES, num_choices, self._options.max_per_key, open_now, " with this API key")
 
     def check_texts(self, count: int, tenant: str) -> None:
         """Raise ApiError where `count` more texts of this tenant cannot be embedded now, or never."""
-        self._check_open()
+        self._check_engine()
+        self._check_draining()
         options, board = self._options, self._switchboard
         self._check_room(_TEXTS, count, options.max_prompts + options.max_waiting, board.num_texts, "")
         if options.max_per_key and tenant:
             self._check_room(_TEXTS, count, options.max_per_key, board.num_texts_of(tenant), " with this API key")
 
-    def _check_open(self) -> None:
+    def _check_draining(self) -> None:
         if self.is_draining:
             raise ApiError(
                 503, "The server is stopping and takes no more requests.", code="server_stopping", retry_after=5
             )
+
+    def _check_engine(self) -> None:
         health = self._service.health()
         if not health.is_alive:
             raise ApiError(503, "The engine has stopped.", code="engine_stopped", retry_after=30)

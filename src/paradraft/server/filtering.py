@@ -14,7 +14,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Protocol
 
-from paradraft.core.events import TokenEvent
+from paradraft.core.events import GenerationStats, TokenEvent
 from paradraft.core.filtering import Action, Filter, FilterFactory, FilterVerdict
 from paradraft.core.records import FinishReason
 from paradraft.server.errors import ApiError
@@ -35,6 +35,11 @@ class Judge(Protocol):
 class Filtering(Protocol):
     """Gives each HTTP request a judge."""
 
+    @property
+    def may_end_choices(self) -> bool:
+        """Whether a choice may end here before it does in the engine: its counts then have to be told on the way."""
+        ...
+
     @contextmanager
     def open(self, num_choices: int) -> Iterator[Judge]:
         """Yield the judge of a request with so many choices; raise ApiError where there is none to be had."""
@@ -43,6 +48,8 @@ class Filtering(Protocol):
 
 class Unfiltered:
     """Lets everything out."""
+
+    may_end_choices = False
 
     @contextmanager
     def open(self, num_choices: int) -> Iterator[Judge]:  # noqa: ARG002 - nothing is kept for a choice
@@ -56,6 +63,8 @@ class Unfiltered:
 
 class OutputFiltering:
     """Judges with the filters that `make` makes, one for each choice; each look may take so many `seconds`."""
+
+    may_end_choices = True
 
     def __init__(self, make: FilterFactory, *, seconds: float) -> None:
         self._make = make
@@ -150,11 +159,12 @@ class FilteredChoice:
             self._held.append(single)
             is_end = single.finish_reason is not None
             if single.text or is_end:
-                out += self._settled(self._filter("".join(each.text for each in self._held), is_end), is_end=is_end)
+                verdict = self._filter("".join(each.text for each in self._held), is_end)
+                out += self._settled(verdict, event.stats, is_end=is_end)
         return out
 
-    def _settled(self, verdict: FilterVerdict, *, is_end: bool) -> list[TokenEvent]:
-        """Return what a verdict lets out of what is held."""
+    def _settled(self, verdict: FilterVerdict, counts: GenerationStats | None, *, is_end: bool) -> list[TokenEvent]:
+        """Return what a verdict lets out of what is held; counts: of the choice, up to the token that was looked at."""
         if not isinstance(verdict, FilterVerdict):
             raise TypeError(f"it returned {type(verdict).__name__}, which is no FilterVerdict")
         self._has_ended = is_end or verdict.action is Action.STOP
@@ -165,7 +175,7 @@ class FilteredChoice:
             return held
         hidden = _hidden(held, verdict.text)
         if verdict.action is Action.STOP:
-            return [replace(hidden, finish_reason=FinishReason.CONTENT_FILTER, stop_reason=None)]
+            return [replace(hidden, finish_reason=FinishReason.CONTENT_FILTER, stop_reason=None, stats=counts)]
         return [hidden]
 
 

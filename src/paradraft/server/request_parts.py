@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from anyio import to_thread
 from fastapi import Request as HttpRequest
 
 from paradraft.core.ports import Tokenizer
+from paradraft.core.requests import Request
 from paradraft.core.sampling import MAX_SEED, SamplingParams
 from paradraft.server.errors import ApiError
-from paradraft.server.exchange import Context
+from paradraft.server.exchange import Context, new_request_id
+from paradraft.server.schema.sampling import SamplingFields
 
 _LONG_TEXT = 20_000  # characters; encoding them takes some milliseconds, in which no token would be sent
 
@@ -46,8 +49,29 @@ async def encode(tokenizer: Tokenizer, text: str, *, add_special: bool = True) -
     return await to_thread.run_sync(lambda: tokenizer.encode(text, add_special=add_special))
 
 
-def seed_of(params: SamplingParams, index: int) -> int:
-    """Return the seed of the prompt at this index of a request: its own, or a fresh one."""
+def request_of(
+    ids: Sequence[int],
+    params: SamplingParams,
+    body: SamplingFields,
+    context: Context,
+    http: HttpRequest,
+    *,
+    index: int = 0,
+) -> Request:
+    """Return what the engine is asked for the prompt at this index of a body."""
+    return Request(
+        request_id=new_request_id(),
+        prompt=tuple(ids),
+        params=params,
+        seed=_seed_of(params, index),
+        tenant=tenant_of(http),
+        label="" if body.metadata is None else body.metadata.class_,
+        tells_counts=context.filtering.may_end_choices,
+    )
+
+
+def _seed_of(params: SamplingParams, index: int) -> int:
+    """Return the seed of the prompt at this index of a body: its own, or a fresh one."""
     return secrets.randbits(64) if params.seed is None else (params.seed + index) & MAX_SEED
 
 

@@ -134,8 +134,14 @@ def test_the_figures_of_all_choices_add_up_to_the_engines() -> None:
     assert sum(each.drafted for each in stats) == samples["vllm:spec_decode_num_draft_tokens_total", ()]
     assert samples["vllm:request_generation_tokens_sum", ()] == samples["vllm:generation_tokens_total", ()]
     assert samples["vllm:request_success_total", (("finished_reason", "length"),)] == len(stats) == 9
-    by_class = [samples["paradraft_class_accepted_tokens_total", (("prompt_class", kind),)] for kind in CLASSES]
-    assert sum(by_class) == sum(each.accepted - each.dropped for each in stats)
+    for figure, whole in {
+        "paradraft_class_draft_tokens_total": "vllm:spec_decode_num_draft_tokens_total",
+        "paradraft_class_accepted_tokens_total": "vllm:spec_decode_num_accepted_tokens_total",
+        "paradraft_class_refused_drafts_total": "paradraft_spec_refused_drafts_total",
+    }.items():
+        by_class = [samples[figure, (("prompt_class", kind),)] for kind in CLASSES]
+        assert sum(by_class) > 0
+        assert sum(by_class) == sum(value for (name, _), value in samples.items() if name == whole)
 
 
 CLASSES = ("unnamed", "code")
@@ -161,8 +167,9 @@ def test_times_of_a_request_counted_by_hand() -> None:
     metrics.told([event("p"), event("p", 1)], 100.5)
     metrics.told([event("ddb")], 100.6)
     times = ChoiceTimes(queued=0.1, prefill=0.4, decode=0.3)
-    metrics.told([event("r", end=FinishReason.STOP, times=times, stats=GenerationStats())], 100.8)
-    metrics.told([event("", 1, end=FinishReason.ABORT, times=times, stats=GenerationStats())], 101.0)
+    counts = GenerationStats(drafted=7, accepted=2, refused_by_depth=(1, 0, 2))
+    metrics.told([event("r", end=FinishReason.STOP, times=times, stats=counts)], 100.8)
+    metrics.told([event("", 1, end=FinishReason.ABORT, times=times, stats=GenerationStats(drafted=4))], 101.0)
     samples = read_page(metrics.render(EngineSnapshot(), IDLE))
 
     def sums(name: str) -> tuple[float, float]:
@@ -183,8 +190,19 @@ def test_times_of_a_request_counted_by_hand() -> None:
     assert sums("vllm:request_prompt_tokens") == (2, 16)
     ended = {labels: value for (name, labels), value in samples.items() if name == "vllm:request_success_total"}
     assert ended == {(("finished_reason", why),): float(why in ("stop", "abort")) for why in FinishReason}
+    assert samples["paradraft_class_draft_tokens_total", (("prompt_class", "unnamed"),)] == 11
     assert samples["paradraft_class_accepted_tokens_total", (("prompt_class", "unnamed"),)] == 2
-    assert samples["paradraft_class_refused_drafts_total", (("prompt_class", "unnamed"),)] == 1
+    assert samples["paradraft_class_refused_drafts_total", (("prompt_class", "unnamed"),)] == 3
+
+
+def test_counts_on_the_way_are_not_added_to_those_of_the_end() -> None:
+    metrics = ServingMetrics(MODEL, clock=lambda: 0.0)
+    metrics.arrived(asked("a"), 100.0)
+    metrics.told([event("db", stats=GenerationStats(drafted=3, accepted=1))], 100.5)
+    metrics.told([event("p", end=FinishReason.STOP, stats=GenerationStats(drafted=3, accepted=1))], 100.6)
+    samples = read_page(metrics.render(EngineSnapshot(), IDLE))
+    assert samples["paradraft_class_draft_tokens_total", (("prompt_class", "unnamed"),)] == 3
+    assert samples["paradraft_spec_request_acceptance_rate_count", ()] == 1
 
 
 def test_a_fast_engine_is_told_from_a_slower_one_within_a_millisecond() -> None:
@@ -206,6 +224,14 @@ def test_prompt_classes_are_bounded_and_their_names_plain() -> None:
     assert classes == {"co_de___1", "law", "x" * 64, "other"}
     assert watched.value("paradraft_class_requests_total", prompt_class="other") == 2
     assert watched.value("paradraft_class_requests_total", prompt_class="law") == 2
+
+
+def test_requests_without_a_class_have_a_place_of_their_own_whoever_used_up_the_others() -> None:
+    watched = Watched(max_classes=1)
+    for at, label in enumerate(["law", "code", "", "other", "unnamed"]):
+        watched.run(asked(str(at), label=label))
+    assert watched.value("paradraft_class_requests_total", prompt_class="unnamed") == 2
+    assert watched.value("paradraft_class_requests_total", prompt_class="other") == 2
 
 
 def test_kinds_of_faults_and_refusals_are_bounded() -> None:

@@ -7,13 +7,12 @@ from fastapi import Request as HttpRequest
 from starlette.responses import Response
 
 from paradraft.core.grammar import Grammar
-from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.server.answers.chat import ChatFormat
 from paradraft.server.chat_prompts import prompt_of
 from paradraft.server.errors import ApiError
-from paradraft.server.exchange import Context, exchange_of, new_request_id
-from paradraft.server.request_parts import check_model, check_text, encode, seed_of, tenant_of
+from paradraft.server.exchange import Context, exchange_of
+from paradraft.server.request_parts import check_model, check_text, encode, request_of
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.chat import ChatBody
@@ -30,20 +29,14 @@ def chat(context: Context) -> APIRouter:
     @router.post("/v1/chat/completions", summary="Answer a conversation", responses=ANSWERS)
     async def answer(body: ChatBody, http: HttpRequest) -> Response:
         check_model(body.model, context)
-        context.admission.check(body.n or 1)
+        context.admission.check_early(body.n or 1)
         use = _tool_use(body, context)
         params = _params(body, context, _grammar(body, use))
         tokenizer = context.service.tokenizer
         text = await prompt_of(body, context, use)
         check_text(text, context, "messages")
         ids = await encode(tokenizer, text, add_special=False)
-        request = Request(
-            request_id=new_request_id(),
-            prompt=tuple(ids),
-            params=params,
-            seed=seed_of(params, 0),
-            tenant=tenant_of(http),
-        )
+        request = request_of(ids, params, body, context, http)
         answers = ChatFormat(tokenizer, use, tells_logprobs=bool(body.logprobs))
         return await respond(await exchange_of(body, context, [request], answers), context, http)
 

@@ -6,12 +6,11 @@ from fastapi import APIRouter
 from fastapi import Request as HttpRequest
 from starlette.responses import Response
 
-from paradraft.core.requests import Request
 from paradraft.core.sampling import SamplingParams
 from paradraft.server.answers.completion import CompletionFormat
 from paradraft.server.errors import ApiError
-from paradraft.server.exchange import Context, exchange_of, new_request_id
-from paradraft.server.request_parts import as_prompts, check_model, check_text, encode, seed_of, tenant_of
+from paradraft.server.exchange import Context, exchange_of
+from paradraft.server.request_parts import as_prompts, check_model, check_text, encode, request_of
 from paradraft.server.respond import respond
 from paradraft.server.sampling import sampling_of
 from paradraft.server.schema.completions import CompletionBody
@@ -33,16 +32,7 @@ def completions(context: Context) -> APIRouter:
             if isinstance(prompt, str):
                 check_text(prompt, context, "prompt")
         encoded = [await encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
-        requests = [
-            Request(
-                request_id=new_request_id(),
-                prompt=tuple(ids),
-                params=params,
-                seed=seed_of(params, index),
-                tenant=tenant_of(http),
-            )
-            for index, ids in enumerate(encoded)
-        ]
+        requests = [request_of(ids, params, body, context, http, index=index) for index, ids in enumerate(encoded)]
         for request in requests:
             context.service.check(request)  # before any of it is spelled out again
         texts = [

@@ -101,7 +101,6 @@ class ChatBody(SamplingFields, StructuredFields, Conversation, Unavailable):
     # OpenAI's fields for what this server does not do; clients send them empty.
     audio: None = None
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
-    metadata: Annotated[dict[str, str], Field(max_length=0)] | None = None
     prediction: None = None
     reasoning_effort: None = None
     verbosity: None = None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from paradraft.core.sampling import EVERY_SOURCE, MAX_CHOICES, MAX_LOGPROBS, MAX_SEED, MAX_STOPS
 from paradraft.server.schema.base import Body
 
 MAX_BIASES = 65_536
+MAX_CLASS_NAME = 64
+_CLASS_NAME = re.compile(rf"[A-Za-z0-9_.:/+-]{{1,{MAX_CLASS_NAME}}}")
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 Stop = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -21,6 +25,17 @@ def _bounded(biases: object) -> object:
     if isinstance(biases, dict) and len(biases) > MAX_BIASES:
         raise ValueError(f"{len(biases)} entries are more than {MAX_BIASES}")
     return biases
+
+
+def _class_name(name: str) -> str:
+    """Refuse what could not stand in a figure's label as it is."""
+    if not _CLASS_NAME.fullmatch(name):
+        raise PydanticCustomError(
+            "class_name",
+            "{name} is no name of a class: letters, digits and _ . : / + - are, up to {most} of them",
+            {"name": repr(name[: MAX_CLASS_NAME + 1]), "most": MAX_CLASS_NAME},
+        )
+    return name
 
 
 class StreamOptions(Body):
@@ -41,6 +56,27 @@ class Speculation(Body):
     gamma: Annotated[int, Field(ge=0, le=64)] | None = None
     stats: bool = False
     origins: bool = False
+
+
+class Metadata(Body):
+    """OpenAI's map of texts about a request.
+
+    class: the class of prompt that figures of drafting are kept by; nothing else depends on it.
+    """
+
+    class_: Annotated[str, AfterValidator(_class_name), Field(alias="class")] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_other_keys(cls, data: object) -> object:
+        other = next((key for key in data if key != "class"), None) if isinstance(data, dict) else None
+        if other is not None:
+            raise PydanticCustomError(
+                "metadata_key",
+                "the key {key} is not kept anywhere, so it would change nothing; class is the one that is known",
+                {"key": repr(str(other)[:MAX_CLASS_NAME])},
+            )
+        return data
 
 
 class SamplingFields(Body):
@@ -64,6 +100,7 @@ class SamplingFields(Body):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: Annotated[str, Field(max_length=256)] | None = None
+    metadata: Metadata | None = None
     speculative: Speculation = Speculation()
 
 
