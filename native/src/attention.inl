@@ -25,12 +25,16 @@ void score_queries(const uint8_t *block, const uint32_t *words, int64_t queries,
     Vec sums[Q];
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) sums[q] = zero();
-    for (int64_t done = 0; done < steps; done += kBlockSteps, words += queries * kBlockSteps) {
+    for (int64_t done = 0; done < steps; done += kBlockSteps, words += queries * kBlockSteps * Steps::kParts) {
         const int64_t count = smaller(kBlockSteps, steps - done);
         for (int64_t step = 0; step < count; ++step, block += kStepBytes) {
-            const typename Steps::Weights keys = Steps::read(block);
+#pragma GCC unroll 2
+            for (int part = 0; part < Steps::kParts; ++part) {
+                const typename Steps::Weights keys = Steps::read(block, part);
 #pragma GCC unroll 16
-            for (int q = 0; q < Q; ++q) sums[q] = Steps::sum(sums[q], keys, words + q * kBlockSteps + step);
+                for (int q = 0; q < Q; ++q)
+                    sums[q] = Steps::sum(sums[q], keys, words + (q * kBlockSteps + step) * Steps::kParts + part);
+            }
         }
     }
 #pragma GCC unroll 16
@@ -128,8 +132,9 @@ void score_span(const AttentionTask &task, const AttentionScratch &scratch, int6
             const bool is_own = token.tail_count > 0 && token.shared < first + kPanel;
             const uint32_t *block = is_own ? token_block(task, token, first, steps, scratch.keys)
                                            : row_block(task, first, steps, scratch.keys);
-            functions.of[task.heads](reinterpret_cast<const uint8_t *>(block), scratch.words + t * task.heads * kBlockSteps, queries,
-                                     steps, task.scale, scores + t * task.heads * kScoreSpan);
+            const uint32_t *words = scratch.words + t * task.heads * kBlockSteps * Steps::kParts;
+            functions.of[task.heads](reinterpret_cast<const uint8_t *>(block), words, queries, steps, task.scale,
+                                     scores + t * task.heads * kScoreSpan);
         }
     }
 }
@@ -282,7 +287,7 @@ inline void prepare_queries(const AttentionTask &task, uint32_t *words) {
     for (int64_t t = 0; t < task.num_tokens; ++t)
         for (int64_t h = 0; h < task.heads; ++h)
             prepare_line(task.cache_kind, task.queries + t * task.query_stride + h * task.head_dim, task.head_dim,
-                         words + (t * task.heads + h) * kBlockSteps, nullptr, queries);
+                         words + (t * task.heads + h) * kBlockSteps * parts_of_step(task.cache_kind), nullptr, queries);
 }
 
 void attend(const AttentionTask &task, const AttentionScratch &scratch) {

@@ -39,7 +39,7 @@ void check_sampling(const paradraft_sampling &sampling) {
 void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const float *inputs, float *outputs,
                     const paradraft::KernelTable &kernels) {
     using namespace paradraft;
-    const int64_t words_of_token = words_of(matrix.kind, matrix.inputs);
+    const int64_t words_of_token = kernels.words_of(matrix.kind, matrix.inputs);
     const int64_t factors_of_token = factors_of(matrix.kind, matrix.inputs);
     Buffer<uint32_t> words;
     Buffer<float> factors;
@@ -51,7 +51,7 @@ void multiply_alone(const paradraft_matrix &matrix, int64_t num_tokens, const fl
         const int64_t start = task.tiling.start(tile), size = task.tiling.size(tile);
         for (int64_t i = 0; i < size; ++i)
             kernels.prepare(matrix.kind, inputs + (start + i) * matrix.inputs, matrix.inputs,
-                            words.data() + start * words_of_token + i * kBlockSteps,
+                            words.data() + start * words_of_token + i * kernels.block_words(matrix.kind),
                             factors.data() + start * factors_of_token + i, size);
     }
     task.panels = static_cast<const uint8_t *>(matrix.data);

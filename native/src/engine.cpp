@@ -110,7 +110,7 @@ void Engine::set_aside(const paradraft_pass &pass) {
     space_.gated.reserve(tokens * inner);
     space_.cosines.reserve(tokens * model_.head_dim / 2);
     space_.sines.reserve(tokens * model_.head_dim / 2);
-    space_.words.reserve(tokens * words_of(PARADRAFT_F32, widest));
+    space_.words.reserve(tokens * round_up(widest, 2 * kBlockSteps));  // of any kind: at most one an input
     space_.factors.reserve(tokens * factors_of(PARADRAFT_INT8, widest));
     for (ThreadSpace &own : thread_spaces_) {
         own.line.reserve(round_up(widest, kPanel));

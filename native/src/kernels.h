@@ -68,9 +68,10 @@ struct AttentionScratch {
     float *block;     // [kMostQueries, padded head_dim] sums of one span
     float *sums;      // [kMostQueries, padded head_dim]
     uint32_t *keys;   // [head_dim, 16] a gathered block
+    static int64_t query_words(int64_t head_dim) { return round_up(head_dim, 2 * kBlockSteps); }  // of any kind
     static int64_t words_for(int64_t head_dim) {
         const int64_t padded = round_up(head_dim, kPanel);
-        return kMostQueries * (padded + kScoreSpan + 2 * padded) + head_dim * kPanel + 5 * kPanel;
+        return kMostQueries * (query_words(head_dim) + kScoreSpan + 2 * padded) + head_dim * kPanel + 5 * kPanel;
     }
 };
 
@@ -78,6 +79,8 @@ struct KernelTable {
     int32_t instruction_set;
     // The tiling for products of so many tokens and weights of a kind.
     Tiling (*tile)(int32_t kind, int64_t tokens);
+    // Words of a prepared token for each step of a kind.
+    int64_t (*parts_of_step)(int32_t kind);
     // Matrix products; the kinds' numbers are those of the interface.
     void (*multiply_f32)(const MultiplyTask &task);
     void (*multiply_bf16)(const MultiplyTask &task);
@@ -96,6 +99,12 @@ struct KernelTable {
     void (*store_key)(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache);
     void (*store_value)(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache);
     void (*attend)(const AttentionTask &task, const AttentionScratch &scratch);
+
+    // Words per prepared token, and those of it that stand together.
+    int64_t words_of(int32_t kind, int64_t inputs) const {
+        return parts_of_step(kind) * round_up(steps_of(kind, inputs), kBlockSteps);
+    }
+    int64_t block_words(int32_t kind) const { return parts_of_step(kind) * kBlockSteps; }
 
     void multiply(int32_t kind, const MultiplyTask &task) const {
         const auto multiply_whole = kind == PARADRAFT_INT8 ? multiply_int8 : multiply_int4;

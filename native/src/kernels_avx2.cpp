@@ -11,14 +11,15 @@ namespace paradraft {
 namespace {
 
 #include "vector_avx2.h"
+#include "steps_avx2.h"
 
 #include "lines.inl"
 #include "linear.inl"
 #include "attention.inl"
 
 constexpr KernelTable kTable = {
-    PARADRAFT_AVX2, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, multiply_int4, prepare_line, rms_norm, gate_line,
-    rotate, store_key, store_value, attend,
+    PARADRAFT_AVX2, tile_tokens, parts_of_step, multiply_f32, multiply_bf16, multiply_int8, multiply_int4,
+    prepare_line, rms_norm, gate_line, rotate, store_key, store_value, attend,
 };
 
 }  // namespace

@@ -7,14 +7,15 @@ namespace paradraft {
 namespace {
 
 #include "vector_portable.h"
+#include "steps_portable.h"
 
 #include "lines.inl"
 #include "linear.inl"
 #include "attention.inl"
 
 constexpr KernelTable kTable = {
-    PARADRAFT_PORTABLE, tile_tokens, multiply_f32, multiply_bf16, multiply_int8, multiply_int4, prepare_line, rms_norm, gate_line,
-    rotate, store_key, store_value, attend,
+    PARADRAFT_PORTABLE, tile_tokens, parts_of_step, multiply_f32, multiply_bf16, multiply_int8, multiply_int4,
+    prepare_line, rms_norm, gate_line, rotate, store_key, store_value, attend,
 };
 
 }  // namespace

@@ -12,10 +12,11 @@
 // scales above the least value of the group.
 //
 // Activations are prepared into the same words: for a tile of M tokens, 16 steps by 16 steps, each token's 16 words in a
-// row, so that they are written as they are made and read at fixed distances. Int8 activations come with factors: group
-// by group, the scales of M tokens, then M whole numbers, 128 times the sum of a token's group, which is what the stored
-// weights are too much by. For int4 these are, group of 32 by group, the scales of M tokens, then M times scale times
-// sum, by which least values are to be multiplied.
+// row, so that they are written as they are made and read at fixed distances. An instruction set may take a step in two
+// parts, and its words wider, two for one: bf16 as f32, the even input and the odd one; int8 as 16 bits, the even two and
+// the odd two. Int8 activations come with factors: group by group, the scales of M tokens, then M whole numbers, 128
+// times the sum of a token's group, which is what the stored weights are too much by. For int4 these are, group of 32 by
+// group, the scales of M tokens, then M times scale times sum, by which least values are to be multiplied.
 //
 // Keys lie like a panel: blocks of 16 slots, step by step, 16 words, so that 16 scores come out of one register.
 // Values lie slot by slot, each padded to a multiple of 16 elements.
@@ -55,9 +56,6 @@ constexpr int64_t inputs_per_word(int32_t kind) {
 }
 
 constexpr int64_t steps_of(int32_t kind, int64_t inputs) { return divide_up(inputs, inputs_per_word(kind)); }
-
-// Words per prepared token, the last block padded.
-constexpr int64_t words_of(int32_t kind, int64_t inputs) { return round_up(steps_of(kind, inputs), kBlockSteps); }
 
 constexpr int64_t groups_of(int64_t inputs) { return divide_up(inputs, kGroup); }
 

@@ -1,18 +1,31 @@
 // Products of packed panels and prepared tokens. Included inside the unnamed namespace of one instruction set.
 //
 // Order of sums. Output o of token m is one chain: from 0, input step after input step, in a single accumulator; whole
-// numbers are summed exactly within a group of inputs, and the groups are chained. Tiles, panels and threads only choose which chains run side by
-// side, so a token's bits are the same in every company.
+// numbers are summed exactly within a group of inputs, and the groups are chained. Tiles, panels and threads only choose
+// which chains run side by side, so a token's bits are the same in every company.
 
 // Ahead of the step being read. Into the first cache, where the tokens' words are, 8 tokens took 9.5 ms and 16 took 12.8
 // (all products of SmolLM2-135M in bf16, 2 threads); into the second 8.6 and 11.0, with 3 to 6 KB alike and 2 KB slower.
 constexpr int64_t kPrefetchBytes = 4096;
 
-// How far ahead to fetch in each of the panels that a tile reads side by side: towards their ends, from behind them all.
-inline int64_t prefetch_distance(const MultiplyTask &task, int64_t step, int64_t panels) {
-    const bool is_near_end = (step + kBlockSteps) * kStepBytes + kPrefetchBytes > task.steps * kStepBytes;
-    return kPrefetchBytes + (is_near_end ? (panels - 1) * task.panel_bytes : 0);
-}
+// Which weights a tile fetches while it reads others: bytes ahead of a panel's first step, and from step to step. A tile
+// alone fetches what it will read itself. Several that read the same panels one after another, all but the first from
+// the caches, share out what comes behind those panels, so that memory is never idle.
+struct Fetching {
+    int64_t start, stride, jump;  // jump: towards the panels' ends, from behind all that are read side by side
+    static Fetching alone(const MultiplyTask &task, int64_t panels) {
+        return {kPrefetchBytes, kStepBytes, (panels - 1) * task.panel_bytes};
+    }
+    static Fetching shared(const MultiplyTask &task, int64_t panels, int64_t tile, int64_t tiles) {
+        const int64_t stride = divide_up(kStepBytes, tiles);
+        return {panels * task.panel_bytes + tile * (task.panel_bytes / kStepBytes) * stride, stride, 0};
+    }
+    // Of the lines for the steps from a byte of the panel on, the first one's.
+    int64_t distance(const MultiplyTask &task, int64_t byte, int64_t bytes) const {
+        const bool is_near_end = byte + bytes + kPrefetchBytes > task.panel_bytes;
+        return start + byte / kStepBytes * stride + (is_near_end ? jump : 0);
+    }
+};
 
 // Put the sums of a token and a panel, whose first output has this number in the task, where they belong.
 inline void put(const MultiplyTask &task, int64_t output, Vec sums, float *to) {
@@ -27,28 +40,32 @@ inline void put(const MultiplyTask &task, int64_t output, Vec sums, float *to) {
 // M tokens times P panels, from panel `first` of the task on; words, factors and outputs are the tokens' own.
 template <class Steps, int M, int P>
 struct FloatTile {
-    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *, float *outputs) {
-        const uint8_t *panel = task.panels + first * task.panel_bytes;
+    static void run(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *, float *outputs,
+                    const Fetching &fetching) {
+        const uint8_t *const start = task.panels + first * task.panel_bytes, *panel = start;
         Vec sums[M][P];
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) sums[m][p] = zero();
         }
-        for (int64_t done = 0; done < task.steps; done += kBlockSteps, words += M * kBlockSteps) {
-            const int64_t steps = smaller(kBlockSteps, task.steps - done), ahead = prefetch_distance(task, done, P);
-            for (int64_t step = 0; step < steps; ++step, panel += kStepBytes) {
-                typename Steps::Weights weights[P];
+        for (int64_t done = 0; done < task.steps; done += kBlockSteps, words += M * kBlockSteps * Steps::kParts) {
+            const int64_t steps = smaller(kBlockSteps, task.steps - done);
+            const uint8_t *fetched = start + fetching.distance(task, done * kStepBytes, kBlockSteps * kStepBytes);
+            for (int64_t step = 0; step < steps; ++step, panel += kStepBytes, fetched += fetching.stride) {
 #pragma GCC unroll 4
-                for (int p = 0; p < P; ++p) {
-                    prefetch_far(panel + p * task.panel_bytes + ahead);
-                    weights[p] = Steps::read(panel + p * task.panel_bytes);
-                }
+                for (int p = 0; p < P; ++p) prefetch_far(fetched + p * task.panel_bytes);
+#pragma GCC unroll 2
+                for (int part = 0; part < Steps::kParts; ++part) {
+                    typename Steps::Weights weights[P];
+#pragma GCC unroll 4
+                    for (int p = 0; p < P; ++p) weights[p] = Steps::read(panel + p * task.panel_bytes, part);
 #pragma GCC unroll 16
-                for (int m = 0; m < M; ++m) {
+                    for (int m = 0; m < M; ++m) {
+                        const uint32_t *word = words + (m * kBlockSteps + step) * Steps::kParts + part;
 #pragma GCC unroll 4
-                    for (int p = 0; p < P; ++p)
-                        sums[m][p] = Steps::sum(sums[m][p], weights[p], words + m * kBlockSteps + step);
+                        for (int p = 0; p < P; ++p) sums[m][p] = Steps::sum(sums[m][p], weights[p], word);
+                    }
                 }
             }
         }
@@ -62,7 +79,7 @@ struct FloatTile {
 };
 
 using TileFunction = void (*)(const MultiplyTask &task, int64_t first, const uint32_t *words, const float *factors,
-                              float *outputs);
+                              float *outputs, const Fetching &fetching);
 
 struct TileFunctions {
     TileFunction single[kMostTokens + 1];
@@ -93,11 +110,15 @@ template <int M, int P>
 using Int4Tile = GroupTile<Int4Groups, M, P>;
 
 inline void multiply_panels(const MultiplyTask &task, const TileFunctions &functions, int32_t kind) {
-    const int64_t words_of_token = round_up(task.steps, kBlockSteps);
+    const int64_t words_of_token = round_up(task.steps, kBlockSteps) * parts_of_step(kind);
     const int64_t factors_of_token = factors_of(kind, task.inputs);
     const int64_t first_token = task.tiling.start(task.first_tile);
     const int64_t most = task.tiling.size(task.first_tile);  // the first tile is the largest
     const int64_t stride = panels_at_once(kind, static_cast<int>(most));
+    const int64_t tiles = task.stop_tile - task.first_tile;
+    const auto fetching = [&](int64_t tile, int64_t panels) {
+        return tiles == 1 ? Fetching::alone(task, panels) : Fetching::shared(task, panels, tile - task.first_tile, tiles);
+    };
     for (int64_t panel = 0; panel < task.panel_count; panel += stride) {
         const int64_t count = smaller(stride, task.panel_count - panel);
         for (int64_t tile = task.first_tile; tile < task.stop_tile; ++tile) {
@@ -106,11 +127,11 @@ inline void multiply_panels(const MultiplyTask &task, const TileFunctions &funct
             const float *factors = task.factors + token * factors_of_token;
             float *outputs = task.outputs + (token - first_token) * task.stride + panel * kPanel;
             if (count == stride && panels_at_once(kind, static_cast<int>(size)) == stride) {
-                functions.several[size](task, panel, words, factors, outputs);
+                functions.several[size](task, panel, words, factors, outputs, fetching(tile, count));
                 continue;
             }
             for (int64_t p = 0; p < count; ++p)
-                functions.single[size](task, panel + p, words, factors, outputs + p * kPanel);
+                functions.single[size](task, panel + p, words, factors, outputs + p * kPanel, fetching(tile, count));
         }
     }
 }
@@ -136,6 +157,5 @@ void multiply_int4(const MultiplyTask &task) {
 }
 
 Tiling tile_tokens(int32_t kind, int64_t tokens) {
-    const int64_t most = tokens <= kMostTokens ? kMostTokens : most_of_many(kind);
-    return {tokens, divide_up(tokens, most)};
+    return {tokens, divide_up(tokens, most_tokens(kind, tokens))};
 }

@@ -35,6 +35,10 @@ void rotate(float *head, const float *cosines, const float *sines, int64_t half)
     });
 }
 
+int64_t parts_of_step(int32_t kind) {
+    return kind == PARADRAFT_BF16 ? Bf16Steps::kParts : kind == PARADRAFT_INT8 ? Int8Steps::kParts : 1;
+}
+
 // Lines are prepared a vector at a time; lanes behind a line's end become words of zeros.
 
 inline void prepare_f32(const float *line, int64_t size, uint32_t *words, int64_t lines) {
@@ -43,11 +47,23 @@ inline void prepare_f32(const float *line, int64_t size, uint32_t *words, int64_
     });
 }
 
-inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64_t lines) {
+// Two inputs a word, as weights and keys lie.
+inline void pair_bf16(const float *line, int64_t size, uint32_t *words, int64_t lines) {
     constexpr int64_t block = 2 * kBlockSteps;  // inputs
     for_lanes(size, [&](int64_t i, int64_t count) {
         uint16_t *values = reinterpret_cast<uint16_t *>(words + i / block * kBlockSteps * lines);
         store_bf16(values + i % block, load_lanes(line + i, count));
+    });
+}
+
+// The same values, widened again where products take them so.
+inline void prepare_bf16(const float *line, int64_t size, uint32_t *words, int64_t lines) {
+    if constexpr (Bf16Steps::kParts == 1) return pair_bf16(line, size, words, lines);
+    constexpr int64_t block = 2 * kBlockSteps;  // inputs, and words
+    for_lanes(size, [&](int64_t i, int64_t count) {
+        uint16_t values[kPanel];
+        store_bf16(values, load_lanes(line + i, count));
+        store(reinterpret_cast<float *>(words + i / block * block * lines + i % block), load_bf16(values));
     });
 }
 
@@ -94,11 +110,14 @@ inline float quantise_group(int32_t kind, const float *line, int64_t size, int8_
 
 inline void prepare_whole(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
     constexpr int64_t block = 4 * kBlockSteps;  // inputs
-    for (int64_t start = 0; start < size; start += block, words += kBlockSteps * lines) {
-        int8_t *values = reinterpret_cast<int8_t *>(words);
-        for (int64_t i = 0; i < block; i += kGroup, factors += 2 * lines) {
+    const int64_t words_of_group = kGroupWords * parts_of_step(kind);
+    for (int64_t start = 0; start < size; start += block, words += block / kGroup * words_of_group * lines) {
+        for (int64_t group = 0; group < block / kGroup; ++group, factors += 2 * lines) {
+            const int64_t place = start + group * kGroup;
+            int8_t values[kGroup];
             int32_t sum;
-            factors[0] = quantise_group(kind, line + start + i, size - start - i, values + i, sum);
+            factors[0] = quantise_group(kind, line + place, size - place, values, sum);
+            (kind == PARADRAFT_INT8 ? Int8Steps::store : Int4Steps::store)(values, words + group * words_of_group);
             const int32_t makeup = -128 * sum;
             if (kind == PARADRAFT_INT8)
                 __builtin_memcpy(factors + lines, &makeup, sizeof makeup);
@@ -121,7 +140,7 @@ void prepare_line(int32_t kind, const float *line, int64_t size, uint32_t *words
 void store_key(int32_t kind, const float *line, int64_t size, int64_t slot, uint8_t *cache) {
     const int64_t steps = steps_of(kind, size);
     uint32_t words[kMostHeadDim];
-    prepare_line(kind, line, size, words, nullptr, 1);
+    (kind == PARADRAFT_F32 ? prepare_f32 : pair_bf16)(line, size, words, 1);
     uint32_t *lane = reinterpret_cast<uint32_t *>(cache) + slot / kPanel * steps * kPanel + slot % kPanel;
     for (int64_t step = 0; step < steps; ++step) lane[step * kPanel] = words[step];
 }

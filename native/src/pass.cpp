@@ -167,13 +167,13 @@ void Pass::prepare_line(int thread, int32_t kind, const Source &source, const Ti
     while (tiling.start(tile + 1) <= line) ++tile;
     while (tiling.start(tile) > line) --tile;
     const int64_t start = tiling.start(tile), size = tiling.size(tile), lane = line - start;
-    kernels_.prepare(kind, from, width, words + start * words_of(kind, width) + lane * kBlockSteps,
+    kernels_.prepare(kind, from, width, words + start * kernels_.words_of(kind, width) + lane * kernels_.block_words(kind),
                      factors + start * factors_of(kind, width) + lane, size);
 }
 
 Pass::Prepared Pass::prepare(int thread, int32_t kind, const Source &source) {
     const Tiling tiling = kernels_.tile(kind, source.count);
-    const bool is_own = source.count * words_of(kind, source.read_width()) <= kOwnWords;
+    const bool is_own = source.count * kernels_.words_of(kind, source.read_width()) <= kOwnWords;
     ThreadSpace &own = engine_.thread_spaces_[static_cast<size_t>(thread)];
     uint32_t *words = is_own ? own.words.data() : engine_.space_.words.data();
     float *factors = is_own ? own.factors.data() : engine_.space_.factors.data();
@@ -359,7 +359,7 @@ void Pass::attend_item(const AttentionItem &item, int thread, int64_t layer, flo
         return taken;
     };
     AttentionScratch scratch = {};
-    scratch.words = take(kMostQueries * padded);
+    scratch.words = take(kMostQueries * AttentionScratch::query_words(dim));
     scratch.scores = reinterpret_cast<float *>(take(kMostQueries * kScoreSpan));
     scratch.block = reinterpret_cast<float *>(take(kMostQueries * padded));
     scratch.sums = reinterpret_cast<float *>(take(kMostQueries * padded));

@@ -1,4 +1,4 @@
-// Sixteen floats and dot products in AVX2 with FMA. For kernels_avx2.cpp only, inside its unnamed namespace.
+// Sixteen floats in AVX2 with FMA. Inside the unnamed namespace of a file of that instruction set.
 
 #include "vector_eight.h"
 
@@ -86,120 +86,12 @@ inline void store_bf16(uint16_t *to, Vec a) {
 }
 // Lanes rounded to whole numbers.
 inline void store_int8(int8_t *to, Vec a) {
-    int32_t whole[16];
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole), _mm256_cvtps_epi32(a.low));
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(whole + 8), _mm256_cvtps_epi32(a.high));
-    for (int i = 0; i < 16; ++i) to[i] = static_cast<int8_t>(whole[i]);
+    const __m256i pairs = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+    const __m256i ordered = _mm256_permute4x64_epi64(pairs, 0xd8);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), bytes);
 }
 
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
 // To the second cache, and past the first, which activations fill.
 inline void prefetch_far(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T1); }
-
-inline __m256i eight_words(const uint8_t *from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)); }
-
-// One step of f32 weights: sums += weight * word.
-struct F32Steps {
-    using Weights = Vec;
-    static Weights read(const uint8_t *step) { return load(reinterpret_cast<const float *>(step)); }
-    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
-        const __m256 input = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(*word)));
-        return {_mm256_fmadd_ps(input, weights.low, sums.low), _mm256_fmadd_ps(input, weights.high, sums.high)};
-    }
-};
-
-// One step of bf16 weights, widened: the even input's product, then the odd one's.
-struct Bf16Steps {
-    struct Weights {
-        Vec even, odd;
-    };
-    static __m256 even(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
-    static __m256 odd(__m256i pairs) {
-        return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
-    }
-    static Weights read(const uint8_t *step) {
-        const __m256i low = eight_words(step), high = eight_words(step + 32);
-        return {{even(low), even(high)}, {odd(low), odd(high)}};
-    }
-    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
-        const __m256i pair = _mm256_set1_epi32(static_cast<int>(*word));
-        const __m256 first = even(pair), second = odd(pair);
-        sums = {_mm256_fmadd_ps(first, weights.even.low, sums.low), _mm256_fmadd_ps(first, weights.even.high, sums.high)};
-        return {_mm256_fmadd_ps(second, weights.odd.low, sums.low), _mm256_fmadd_ps(second, weights.odd.high, sums.high)};
-    }
-};
-
-// One step of int8 weights: four products per lane, exact. The instruction takes one unsigned side and adds two products
-// in 16 bits, which stored weights would overflow. So weights are signed again, and the unsigned side is the magnitude of
-// the activation, whose sign goes to the weight: up to 127 each, that stays below 2^15.
-struct Int8Steps {
-    struct Weights {
-        __m256i low, high;
-    };
-    using Sums = Weights;
-    static Weights read(const uint8_t *step) {
-        const __m256i offset = _mm256_set1_epi8(static_cast<char>(0x80));
-        return {_mm256_xor_si256(eight_words(step), offset), _mm256_xor_si256(eight_words(step + 32), offset)};
-    }
-    static Sums none() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-    // What sums of a group begin with: nothing, as weights are signed here.
-    static Sums start(const float *) { return none(); }
-    static __m256i products(__m256i input, __m256i weights) {
-        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(input), _mm256_sign_epi8(weights, input));
-        return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    }
-    static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
-        const __m256i input = _mm256_set1_epi32(static_cast<int>(*word));
-        return {_mm256_add_epi32(sums.low, products(input, weights.low)),
-                _mm256_add_epi32(sums.high, products(input, weights.high))};
-    }
-    static Vec value(Sums sums) { return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)}; }
-    static __m256 eight_numbers(const uint8_t *from) {
-        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from));
-        return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-    }
-    // Sixteen bytes.
-    static Vec numbers(const uint8_t *from) { return {eight_numbers(from), eight_numbers(from + 8)}; }
-};
-
-// One step of int4 weights: eight products per lane, exact. Weights are at most 15, so four products of bytes add up
-// within 16 bits.
-struct Int4Steps {
-    struct Weights {
-        Int8Steps::Weights low, high;
-    };
-    static __m256i lower(__m256i pairs) { return _mm256_and_si256(pairs, _mm256_set1_epi8(15)); }
-    static Weights read(const uint8_t *step) {
-        const __m256i low = eight_words(step), high = eight_words(step + 32);
-        return {{lower(low), lower(high)}, {lower(_mm256_srli_epi32(low, 4)), lower(_mm256_srli_epi32(high, 4))}};
-    }
-    static __m256i products(__m256i first, __m256i second, const uint32_t *words) {
-        const __m256i low = _mm256_maddubs_epi16(first, _mm256_set1_epi32(static_cast<int>(words[0])));
-        const __m256i high = _mm256_maddubs_epi16(second, _mm256_set1_epi32(static_cast<int>(words[1])));
-        return _mm256_madd_epi16(_mm256_add_epi16(low, high), _mm256_set1_epi16(1));
-    }
-    static Int8Steps::Sums sum(Int8Steps::Sums sums, const Weights &weights, const uint32_t *words) {
-        return {_mm256_add_epi32(sums.low, products(weights.low.low, weights.high.low, words)),
-                _mm256_add_epi32(sums.high, products(weights.low.high, weights.high.high, words))};
-    }
-    // f16 in the lower bits of each lane. The exponent is moved by a product, which gets small numbers right too.
-    static __m256 widened(__m256i halves) {
-        const __m256i size = _mm256_slli_epi32(_mm256_and_si256(halves, _mm256_set1_epi32(0x7fff)), 13);
-        const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(size), _mm256_set1_ps(0x1p112f));
-        const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(halves, _mm256_set1_epi32(0x8000)), 16);
-        return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
-    }
-    // The lower (0) or upper (1) half of each lane, an f16.
-    static Vec numbers(const uint8_t *step, int half) {
-        const __m256i low = eight_words(step), high = eight_words(step + 32);
-        if (half == 0) return {widened(low), widened(high)};
-        return {widened(_mm256_srli_epi32(low, 16)), widened(_mm256_srli_epi32(high, 16))};
-    }
-};
-
-// 16 registers hold the sums of four tokens and one panel.
-constexpr int kMostTokens = 4;
-constexpr int most_of_many(int32_t) { return 4; }
-constexpr int panels_at_once(int32_t, int) { return 1; }
-constexpr int kValueQueries = 3;
-constexpr int kValueColumns = 2;

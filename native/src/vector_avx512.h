@@ -1,4 +1,4 @@
-// Sixteen floats and dot products in AVX512. For kernels_avx512.cpp only, inside its unnamed namespace.
+// Sixteen floats in AVX512. Inside the unnamed namespace of a file of that instruction set.
 
 #include "vector_eight.h"
 
@@ -61,74 +61,3 @@ inline void store_int8(int8_t *to, Vec a) {
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
 // To the second cache, and past the first, which activations fill.
 inline void prefetch_far(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T1); }
-
-// One step of f32 weights: sums += weight * word.
-struct F32Steps {
-    using Weights = __m512;
-    static Weights read(const uint8_t *step) { return _mm512_loadu_ps(step); }
-    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
-        const __m512 input = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*word)));
-        return {_mm512_fmadd_ps(input, weights, sums.lanes)};
-    }
-};
-
-// One step of bf16 weights: two products per lane, in the order of the instruction.
-struct Bf16Steps {
-    using Weights = __m512i;
-    static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
-    static Vec sum(Vec sums, Weights weights, const uint32_t *word) {
-        const __m512i input = _mm512_set1_epi32(static_cast<int>(*word));
-        return {_mm512_dpbf16_ps(sums.lanes, reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(input))};
-    }
-};
-
-// One step of int8 weights: four products per lane, exact, of the weights as they are stored.
-struct Int8Steps {
-    using Weights = __m512i;
-    using Sums = __m512i;
-    static Weights read(const uint8_t *step) { return _mm512_loadu_si512(step); }
-    static Sums none() { return _mm512_setzero_si512(); }
-    // What sums of a group begin with, to make up for what is stored too much.
-    static Sums start(const float *makeup) { return _mm512_castps_si512(_mm512_set1_ps(*makeup)); }
-    static Sums sum(Sums sums, Weights weights, const uint32_t *word) {
-        // The intrinsic of GCC 12 copies the sums on every step and runs out of registers.
-        asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(weights), "m"(*word));
-        return sums;
-    }
-    static Vec value(Sums sums) { return {_mm512_cvtepi32_ps(sums)}; }
-    // Sixteen bytes.
-    static Vec numbers(const uint8_t *from) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
-        return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
-    }
-};
-
-// One step of int4 weights: eight products per lane, exact.
-struct Int4Steps {
-    struct Weights {
-        __m512i low, high;
-    };
-    static Weights read(const uint8_t *step) {
-        const __m512i pairs = _mm512_loadu_si512(step), lower = _mm512_set1_epi8(15);
-        return {_mm512_and_si512(pairs, lower), _mm512_and_si512(_mm512_srli_epi32(pairs, 4), lower)};
-    }
-    static Int8Steps::Sums sum(Int8Steps::Sums sums, const Weights &weights, const uint32_t *words) {
-        return Int8Steps::sum(Int8Steps::sum(sums, weights.low, words), weights.high, words + 1);
-    }
-    // The lower (0) or upper (1) half of each lane, an f16.
-    static Vec numbers(const uint8_t *step, int half) {
-        const __m512i pairs = _mm512_loadu_si512(step);
-        const __m512i halves = half == 0 ? pairs : _mm512_srli_epi32(pairs, 16);
-        return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves))};
-    }
-};
-
-// Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,
-// but up to 16 tokens it reads weights once. Weights of int4 take four registers a step, so they pair up to 4 tokens.
-constexpr int kMostTokens = 16;
-constexpr int most_paired(int32_t kind) { return kind == PARADRAFT_INT4 ? 4 : 14; }
-constexpr int most_of_many(int32_t kind) { return kind == PARADRAFT_INT4 ? 16 : 14; }
-constexpr int panels_at_once(int32_t kind, int tokens) { return tokens <= most_paired(kind) ? 2 : 1; }
-// Sums of values: queries times registers of a head.
-constexpr int kValueQueries = 6;
-constexpr int kValueColumns = 4;
