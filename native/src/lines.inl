@@ -108,6 +108,15 @@ inline float quantise_group(int32_t kind, const float *line, int64_t size, int8_
     return limit / 127.0f;
 }
 
+// Four bytes a word, unless products of int8 take them wider.
+template <class Steps>
+inline void store_group(int32_t kind, const int8_t *values, uint32_t *words) {
+    if constexpr (Steps::kParts == 2) {
+        if (kind == PARADRAFT_INT8) return Steps::spread(values, words);
+    }
+    __builtin_memcpy(words, values, kGroup);
+}
+
 inline void prepare_whole(int32_t kind, const float *line, int64_t size, uint32_t *words, float *factors, int64_t lines) {
     constexpr int64_t block = 4 * kBlockSteps;  // inputs
     const int64_t words_of_group = kGroupWords * parts_of_step(kind);
@@ -117,7 +126,7 @@ inline void prepare_whole(int32_t kind, const float *line, int64_t size, uint32_
             int8_t values[kGroup];
             int32_t sum;
             factors[0] = quantise_group(kind, line + place, size - place, values, sum);
-            (kind == PARADRAFT_INT8 ? Int8Steps::store : Int4Steps::store)(values, words + group * words_of_group);
+            store_group<Int8Steps>(kind, values, words + group * words_of_group);
             const int32_t makeup = -128 * sum;
             if (kind == PARADRAFT_INT8)
                 __builtin_memcpy(factors + lines, &makeup, sizeof makeup);

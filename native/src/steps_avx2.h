@@ -43,7 +43,7 @@ struct Int8Steps {
     using Weights = WholeSums;
     using Sums = WholeSums;
     // The words of a group of inputs: of each four, the even two, then the odd two.
-    static void store(const int8_t *values, uint32_t *words) {
+    static void spread(const int8_t *values, uint32_t *words) {
         const __m128i fours = _mm_set_epi64x(0x0f0e0b0a0d0c0908, 0x0706030205040100);
         const __m256i order = _mm256_broadcastsi128_si256(fours);
         for (int64_t i = 0; i < kGroup; i += 16, words += 8) {
@@ -80,8 +80,6 @@ struct Int8Steps {
 // are at most 15: 16 products of 15 * 127.
 struct Int4Steps {
     static constexpr int kParts = 2;
-    // The words of a group of inputs.
-    static void store(const int8_t *values, uint32_t *words) { __builtin_memcpy(words, values, kGroup); }
     using Weights = WholeSums;
     using Sums = WholeSums;
     static __m256i halves(__m256i pairs, int part) {

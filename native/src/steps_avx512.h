@@ -26,8 +26,6 @@ struct Bf16Steps {
 // One step of int8 weights: four products per lane, exact, of the weights as they are stored.
 struct Int8Steps {
     static constexpr int kParts = 1;
-    // The words of a group of inputs.
-    static void store(const int8_t *values, uint32_t *words) { __builtin_memcpy(words, values, kGroup); }
     using Weights = __m512i;
     using Sums = __m512i;
     static Weights read(const uint8_t *step, int) { return _mm512_loadu_si512(step); }
@@ -50,8 +48,6 @@ struct Int8Steps {
 // One step of int4 weights, exact: four products per lane, then four.
 struct Int4Steps {
     static constexpr int kParts = 2;
-    // The words of a group of inputs.
-    static void store(const int8_t *values, uint32_t *words) { __builtin_memcpy(words, values, kGroup); }
     using Sums = Int8Steps::Sums;
     using Weights = __m512i;
     static Weights read(const uint8_t *step, int part) {
@@ -70,7 +66,8 @@ struct Int4Steps {
 };
 
 // Up to 14 tokens two panels at a time, then one: 32 registers hold no more sums. One panel at a time costs a twentieth,
-// but up to 16 tokens it reads weights once. Weights of int4 take four registers a step, so they pair up to 4 tokens.
+// but up to 16 tokens it reads weights once. Int4 pairs up to 4 tokens; that was measured while a step's parts were held
+// together, in four registers.
 constexpr int kMostTokens = 16;
 constexpr int most_paired(int32_t kind) { return kind == PARADRAFT_INT4 ? 4 : 14; }
 constexpr int most_tokens(int32_t kind, int64_t of) { return of <= kMostTokens || kind == PARADRAFT_INT4 ? 16 : 14; }

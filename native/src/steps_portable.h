@@ -29,8 +29,6 @@ struct Bf16Steps {
 // One step of int8 weights: four products per lane, exact.
 struct Int8Steps {
     static constexpr int kParts = 1;
-    // The words of a group of inputs.
-    static void store(const int8_t *values, uint32_t *words) { __builtin_memcpy(words, values, kGroup); }
     struct Weights {
         int32_t values[64];
     };
@@ -67,8 +65,6 @@ struct Int8Steps {
 // One step of int4 weights, exact: four products per lane, then four.
 struct Int4Steps {
     static constexpr int kParts = 2;
-    // The words of a group of inputs.
-    static void store(const int8_t *values, uint32_t *words) { __builtin_memcpy(words, values, kGroup); }
     using Sums = Int8Steps::Sums;
     using Weights = Int8Steps::Weights;
     static Weights read(const uint8_t *step, int part) {

@@ -164,7 +164,7 @@ class FilteredChoice:
         return out
 
     def _settled(self, verdict: FilterVerdict, counts: GenerationStats | None, *, is_end: bool) -> list[TokenEvent]:
-        """Return what a verdict lets out of what is held; counts: of the choice, up to the token that was looked at."""
+        """Return what a verdict lets out of what is held; counts: the choice's, with the step looked at."""
         if not isinstance(verdict, FilterVerdict):
             raise TypeError(f"it returned {type(verdict).__name__}, which is no FilterVerdict")
         self._has_ended = is_end or verdict.action is Action.STOP

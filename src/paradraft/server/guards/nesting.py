@@ -1,6 +1,6 @@
 """How many lists and objects a body has and how deep they lie, counted before anything parses it.
 
-Parsers make an object of Python of each, a hundred times as dear as the two bytes that ask for it.
+Parsers make an object of Python of each, far dearer than the two bytes that ask for it.
 """
 
 from __future__ import annotations
